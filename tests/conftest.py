@@ -1,0 +1,37 @@
+"""Fixtures that every test shares: the devices a test runs on, and reproducible random data."""
+
+import functools
+
+import numpy as np
+import pytest
+
+DEVICES = ["cpu", "strict", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@functools.lru_cache
+def missing(device):
+    """Why ``device`` cannot be used here, in the library's own words; None where it can."""
+    from tinyattn.backend import get_backend
+
+    try:
+        get_backend(device)
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """Each backend in turn, as the name that ``device=`` takes."""
+    reason = missing(request.param)
+    if reason is not None:
+        # The other two need nothing but NumPy: where they fail, a skip would hide a fault.
+        assert request.param.startswith("cuda"), reason
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.fixture
+def random():
+    """A NumPy generator, seeded: for data, so that a failure happens again."""
+    return np.random.default_rng(0)
