@@ -1,0 +1,105 @@
+"""Text is read to the character, and what cannot be read is refused in one sentence."""
+
+import hashlib
+import http.server
+import threading
+
+import pytest
+
+from tinyattn.data import CharVocabulary, InputError, load_corpus, read_text
+from tinyattn.data.corpus import shakespeare_corpus
+
+
+def write(folder, content):
+    path = folder / "text.txt"
+    path.write_bytes(content)
+    return path
+
+
+def test_byte_order_mark_is_dropped_at_the_beginning_only(tmp_path):
+    text = read_text(write(tmp_path, b"\xef\xbb\xbfab\xef\xbb\xbf"))
+    assert text == "ab\ufeff"
+
+
+def test_line_ends_are_kept_as_they_are(tmp_path):
+    text = read_text(write(tmp_path, b"a\r\nb\rc\n"))
+    assert text == "a\r\nb\rc\n"
+    vocabulary = CharVocabulary.from_text(text)
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_undecodable_bytes_are_named_with_offset_and_line(tmp_path, mark):
+    with pytest.raises(InputError, match=rf"0xff at offset {7 + len(mark)} \(line 2\)"):
+        read_text(write(tmp_path, mark + b"good\nab\xffcd"))
+
+
+@pytest.mark.parametrize("content, words", [(b"", "is empty"), (b" \n\t ", "white space")])
+def test_a_text_of_nothing_is_refused(tmp_path, content, words):
+    with pytest.raises(InputError, match=words):
+        read_text(write(tmp_path, content))
+
+
+def test_a_missing_file_and_a_directory_are_told_apart(tmp_path):
+    with pytest.raises(InputError, match="no file .*nowhere"):
+        load_corpus(str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is a directory"):
+        load_corpus(str(tmp_path))
+
+
+def test_pydoc_corpus_is_long_text():
+    text = load_corpus("pydoc")
+    assert len(text) > 300_000
+    assert "import" in text
+
+
+@pytest.fixture
+def server():
+    """A server on loopback that sends ``content`` and counts the requests."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        content = "First Citizen:\nSpeak.\n".encode()
+        requests = 0
+
+        def do_GET(self):
+            Handler.requests += 1
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.content)))
+            self.end_headers()
+            self.wfile.write(self.content)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        running.handler = Handler
+        running.url = f"http://127.0.0.1:{running.server_port}/input.txt"
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_shakespeare_is_fetched_once_and_checked(server, tmp_path):
+    digest = hashlib.sha256(server.handler.content).hexdigest()
+    for _ in range(2):
+        text = shakespeare_corpus(server.url, digest, tmp_path)
+        assert text == "First Citizen:\nSpeak.\n"
+    assert server.handler.requests == 1
+
+
+def test_a_damaged_copy_is_fetched_again(server, tmp_path):
+    digest = hashlib.sha256(server.handler.content).hexdigest()
+    (tmp_path / "tinyshakespeare.txt").write_text("something else")
+    assert shakespeare_corpus(server.url, digest, tmp_path).startswith("First Citizen")
+
+
+def test_content_with_another_digest_is_refused(server, tmp_path):
+    with pytest.raises(InputError, match="sha256 differs"):
+        shakespeare_corpus(server.url, "0" * 64, tmp_path)
+
+
+def test_no_network_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="cannot fetch Tiny Shakespeare"):
+        shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)

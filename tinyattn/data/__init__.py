@@ -1,0 +1,20 @@
+"""Text to train on: corpora, the character vocabulary, batches, and what counting alone achieves."""
+
+from .baselines import bigram_loss, unigram_loss
+from .batches import Batches, evaluation_batches, split_text
+from .corpus import CORPORA, load_corpus, read_text
+from .errors import InputError
+from .vocabulary import CharVocabulary
+
+__all__ = [
+    "CORPORA",
+    "Batches",
+    "CharVocabulary",
+    "InputError",
+    "bigram_loss",
+    "evaluation_batches",
+    "load_corpus",
+    "read_text",
+    "split_text",
+    "unigram_loss",
+]

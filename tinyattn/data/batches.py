@@ -1,0 +1,107 @@
+"""Windows of a text: random ones to train on, all of them to evaluate on."""
+
+import numpy as np
+
+from .errors import InputError
+
+
+def split_text(ids, block_size, train_fraction=0.9):
+    """The first part of ``ids`` to train on, and the rest, in order, to validate on.
+
+    Args:
+        ids: whole numbers, shape (length,).
+        block_size: characters in a window; each part must hold one window and the character after it.
+        train_fraction: share of the characters in the first part.
+
+    Returns:
+        Two views of ``ids``.
+
+    Raises:
+        InputError: where a part is too short; the message says how long the parts are and which block fits.
+
+    >>> train, validation = split_text(np.arange(100), block_size=8)
+    >>> len(train), len(validation)
+    (90, 10)
+    """
+    cut = int(len(ids) * train_fraction)
+    train, validation = ids[:cut], ids[cut:]
+    shorter = min(len(train), len(validation))
+    if shorter < block_size + 1:
+        advice = (
+            f"the largest block size that fits is {shorter - 1}"
+            if shorter > 1
+            else "give a longer text"
+        )
+        raise InputError(
+            f"the text is too short for blocks of {block_size} characters: of its {len(ids)} characters "
+            f"{len(train)} are for training and {len(validation)} for validation, and each part needs "
+            f"{block_size + 1}; {advice}"
+        )
+    return train, validation
+
+
+class Batches:
+    """Random windows of a text, each drawn on its own, with replacement.
+
+    Args:
+        ids: whole numbers, shape (length,), length > block_size.
+        block_size: characters in a window.
+        batch_size: windows in a batch.
+        random: the stream that the starts are drawn from (``tinyattn.backend.Random``).
+
+    >>> from tinyattn.backend import Random
+    >>> batches = Batches(np.arange(8), block_size=4, batch_size=2, random=Random(0))
+    >>> inputs, targets = batches.draw()
+    >>> inputs.shape, bool((targets == inputs + 1).all())
+    ((2, 4), True)
+    """
+
+    def __init__(self, ids, block_size, batch_size, random):
+        if len(ids) < block_size + 1:
+            raise InputError(
+                f"a text of {len(ids)} characters is too short for blocks of {block_size}: "
+                f"a window and the character after it need {block_size + 1}"
+            )
+        self.ids = ids
+        self.block_size = block_size
+        self.batch_size = batch_size
+        self.random = random
+
+    @property
+    def window_count(self):
+        """How many different windows there are: the last one ends a character before the text does."""
+        return len(self.ids) - self.block_size
+
+    def draw(self):
+        """The next batch: inputs and targets (the inputs a character later), int64, (batch_size, block_size)."""
+        starts = self.random.integers(0, self.window_count, size=self.batch_size)
+        return _windows(self.ids, starts, self.block_size)
+
+
+def _windows(ids, starts, block_size):
+    positions = np.asarray(starts)[:, None] + np.arange(block_size + 1)  # (batch, block + 1)
+    windows = ids[positions].astype(np.int64)
+    return windows[:, :-1], windows[:, 1:]
+
+
+def evaluation_batches(ids, block_size, batch_size):
+    """Every character of ``ids`` but the first, predicted once: windows that follow each other.
+
+    Args:
+        ids: whole numbers, shape (length,).
+        block_size: characters in a window; a shorter window holds what is left at the end.
+        batch_size: windows in a batch at most.
+
+    Yields:
+        Inputs and targets, int64, (windows, characters).
+
+    >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(8), 3, 2)]
+    [[[1, 2, 3], [4, 5, 6]], [[7]]]
+    """
+    count = (len(ids) - 1) // block_size
+    for first in range(0, count, batch_size):
+        starts = np.arange(first, min(first + batch_size, count)) * block_size
+        yield _windows(ids, starts, block_size)
+    rest = (len(ids) - 1) % block_size
+    if rest:
+        yield _windows(ids, [count * block_size], rest)

@@ -1,0 +1,134 @@
+"""Where text comes from: the user's file, Python's own documentation, or Tiny Shakespeare.
+
+Policy on bytes: text is UTF-8; a byte order mark at the very beginning is dropped, one further in is
+a character like any other. Line ends are kept as they are on every system: a file of Windows has
+``\\r`` in its vocabulary, and decoding what was encoded gives the file back.
+"""
+
+import os
+from pathlib import Path
+
+from .errors import InputError
+
+SHAKESPEARE_URL = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+)
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+
+def read_text(path):
+    """The text of a file, characters kept as they are.
+
+    Args:
+        path: a file of UTF-8 text, with or without a byte order mark.
+
+    Raises:
+        InputError: where there is no file, nothing in it but white space, or bytes that are not UTF-8.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "text")
+    >>> _ = file.write_bytes(b"\\xef\\xbb\\xbfab\\r\\n")
+    >>> read_text(file)
+    'ab\\r\\n'
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a directory, not a text file: give the path of one file")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        names = ", ".join(CORPORA)
+        raise InputError(
+            f"there is no file {path}: give the path of a text file, or one of {names}"
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    text = decode_text(content, str(path))
+    if not text.strip():
+        kind = "empty" if not text else "nothing but white space"
+        raise InputError(f"{path} is {kind}: give a file with text to learn from")
+    return text
+
+
+def decode_text(content, name):
+    """``content`` (bytes) as text, by the policy of this module; ``name`` is for the message."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The codec counts from behind the byte order mark.
+        start = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
+        line = content.count(b"\n", 0, start) + 1
+        raise InputError(
+            f"{name} is not UTF-8 text: byte 0x{content[start]:02x} at offset {start} (line {line}); "
+            f"save it as UTF-8, for instance with: iconv -f latin1 -t utf-8"
+        ) from None
+
+
+def load_corpus(name):
+    """The text called ``name``: ``"pydoc"``, ``"shakespeare"``, or the path of a file.
+
+    A corpus's name wins over a file of that name; ``./pydoc`` is the file.
+
+    Raises:
+        InputError: as ``read_text``; for ``"shakespeare"`` also where it can be neither fetched nor trusted.
+
+    >>> load_corpus("pydoc")[:22]
+    'The "assert" statement'
+    """
+    if name in CORPORA:
+        return CORPORA[name]()
+    return read_text(name)
+
+
+def pydoc_corpus():
+    """The topics of Python's ``help()``: half a megabyte of English that is on every machine with Python."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise InputError(
+            "this Python comes without pydoc_data.topics: give a text file with --data FILE"
+        ) from None
+    return "\n".join(topics[name].strip("\n") + "\n" for name in sorted(topics))
+
+
+def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=None):
+    """Tiny Shakespeare (Karpathy 2015), fetched once into the user's cache and checked against its sha256.
+
+    Args:
+        url: where to fetch it from.
+        sha256: the digest that the content must have.
+        folder: where to keep it; the user's cache folder by default (see TINYATTN_CACHE).
+
+    Raises:
+        InputError: where it can be neither found nor fetched, or its digest differs.
+    """
+    import pooch
+
+    folder = Path(folder or os.environ.get("TINYATTN_CACHE") or pooch.os_cache("tinyattn"))
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")
+    try:
+        path = pooch.retrieve(
+            url,
+            known_hash=f"sha256:{sha256}",
+            fname="tinyshakespeare.txt",
+            path=folder,
+            downloader=pooch.HTTPDownloader(timeout=20),
+        )
+    except ValueError:
+        raise InputError(
+            f"what {url} sent is not Tiny Shakespeare (its sha256 differs from {sha256}): "
+            f"get the file elsewhere and give it with --data FILE"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot fetch Tiny Shakespeare from {url} ({type(error).__name__}): "
+            f"get the file elsewhere and give it with --data FILE"
+        ) from None
+    finally:
+        logger.setLevel(level)
+    return read_text(path)
+
+
+CORPORA = {"pydoc": pydoc_corpus, "shakespeare": shakespeare_corpus}

@@ -1,0 +1,9 @@
+"""The error for what a user gave and could change."""
+
+
+class InputError(ValueError):
+    """A text, a file, a run or an option cannot be used; the message says what was given and what to do.
+
+    The command line prints the message alone, with exit status 2. Everything else that goes wrong
+    is a fault of the program and keeps its traceback.
+    """

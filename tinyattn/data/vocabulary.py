@@ -1,0 +1,132 @@
+"""Characters and their numbers."""
+
+import json
+
+import numpy as np
+
+from .errors import InputError
+
+
+class CharVocabulary:
+    """The characters of a text in the order of their code points, each with its position as its id.
+
+    Sorted, so that every process gives a character the same id; a run keeps its vocabulary in
+    ``vocab.json`` and reads it from there.
+
+    Args:
+        characters: distinct characters, in the order of their ids.
+
+    >>> vocabulary = CharVocabulary.from_text("hello")
+    >>> vocabulary.characters, vocabulary.encode("hole").tolist()
+    (('e', 'h', 'l', 'o'), [1, 3, 2, 0])
+    >>> vocabulary.decode([1, 0, 2, 2, 3])
+    'hello'
+    """
+
+    def __init__(self, characters):
+        self.characters = tuple(characters)
+        self._ids = {character: index for index, character in enumerate(self.characters)}
+        if len(self._ids) != len(self.characters):
+            raise InputError("a vocabulary holds each character once: the list given repeats some")
+        if any(not isinstance(c, str) or len(c) != 1 for c in self.characters):
+            raise InputError("a vocabulary is a list of single characters (one code point each)")
+
+    @classmethod
+    def from_text(cls, text):
+        """The vocabulary of all characters in ``text``."""
+        return cls(sorted(set(text)))
+
+    def __len__(self):
+        return len(self.characters)
+
+    def __eq__(self, other):
+        return isinstance(other, CharVocabulary) and self.characters == other.characters
+
+    __hash__ = None
+
+    @property
+    def dtype(self):
+        """The smallest unsigned integer type that holds every id (65,536 characters fit uint16)."""
+        return np.min_scalar_type(max(len(self) - 1, 0))
+
+    def encode(self, text, unknown="error"):
+        """The ids of ``text``, an array of shape (length,) and of the vocabulary's dtype.
+
+        Args:
+            text: a string.
+            unknown: ``"error"``, or ``"skip"`` to leave out the characters that have no id.
+
+        Raises:
+            InputError: where a character has no id; the message lists them with their positions.
+
+        >>> CharVocabulary("abc").encode("abd")
+        Traceback (most recent call last):
+            ...
+        tinyattn.data.errors.InputError: no id for 'd' (position 2): the vocabulary has 3 characters, 'abc'
+        """
+        if unknown not in ("error", "skip"):
+            raise ValueError(f'unknown={unknown!r}: expected "error" or "skip"')
+        if unknown == "error":
+            self._refuse_unknown(text)
+            ids = [self._ids[character] for character in text]
+        else:
+            ids = [self._ids[character] for character in text if character in self._ids]
+        return np.array(ids, dtype=self.dtype)
+
+    def _refuse_unknown(self, text):
+        missing = sorted(set(text) - self._ids.keys())
+        if not missing:
+            return
+        # ascii(): a lone surrogate or a control character must not break the terminal.
+        listed = [f"{_readable(c)} (position {text.index(c)})" for c in missing[:10]]
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        known = "".join(self.characters[:200])
+        raise InputError(
+            f"no id for {', '.join(listed)}{more}: "
+            f"the vocabulary has {len(self)} characters, {_readable(known)}"
+        )
+
+    def decode(self, ids):
+        """The text of ``ids`` (whole numbers in 0 .. len - 1).
+
+        Raises:
+            IndexError: for an id outside the vocabulary; negative ones do not count from the end.
+        """
+        ids = [int(i) for i in ids]
+        for i in ids:
+            if not 0 <= i < len(self):
+                raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")
+        return "".join(self.characters[i] for i in ids)
+
+    def to_json(self):
+        """The vocabulary as JSON: the list of its characters."""
+        return json.dumps({"characters": list(self.characters)}, ensure_ascii=True, indent=0)
+
+    @classmethod
+    def from_json(cls, text):
+        """The vocabulary that ``to_json`` wrote.
+
+        Raises:
+            InputError: where ``text`` is not such JSON.
+        """
+        try:
+            return cls(json.loads(text)["characters"])
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                'expected JSON of the form {"characters": ["a", "b"]} for a vocabulary'
+            ) from None
+
+
+def _readable(text):
+    """``text`` in quotes, with escapes for what a terminal cannot show."""
+    return repr(text) if text.isprintable() and _encodable(text) else ascii(text)
+
+
+def _encodable(text):
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
