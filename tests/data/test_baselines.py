@@ -1,5 +1,7 @@
 """The losses that counting achieves."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -18,8 +20,8 @@ def test_bigram_loss_equals_a_full_table_of_pairs(random):
     train = random.integers(0, 5, 300).astype(np.uint8)
     validation = np.append(random.integers(0, 5, 60), [5, 6, 0]).astype(np.uint8)  # 5, 6: unseen
     counts = np.full((7, 7), 0.1)
-    for a, b in zip(train[:-1], train[1:]):
+    for a, b in itertools.pairwise(train):
         counts[a, b] += 1
     p = counts / counts.sum(axis=1, keepdims=True)
-    expected = -np.mean([np.log(p[a, b]) for a, b in zip(validation[:-1], validation[1:])])
+    expected = -np.mean([np.log(p[a, b]) for a, b in itertools.pairwise(validation)])
     assert bigram_loss(train, validation, 7) == pytest.approx(expected, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Every window can be drawn, every character is evaluated once, and a short text is refused early."""
+"""Every window can be drawn, every character is evaluated once, short texts are refused early."""
 
 import numpy as np
 import pytest

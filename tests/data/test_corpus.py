@@ -41,7 +41,7 @@ def test_a_text_of_nothing_is_refused(tmp_path, content, words):
 
 
 def test_a_missing_file_and_a_directory_are_told_apart(tmp_path):
-    with pytest.raises(InputError, match="no file .*nowhere"):
+    with pytest.raises(InputError, match=r"no file .*nowhere"):
         load_corpus(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a directory"):
         load_corpus(str(tmp_path))
@@ -58,7 +58,7 @@ def server():
     """A server on loopback that sends ``content`` and counts the requests."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        content = "First Citizen:\nSpeak.\n".encode()
+        content = b"First Citizen:\nSpeak.\n"
         requests = 0
 
         def do_GET(self):

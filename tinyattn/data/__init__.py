@@ -1,4 +1,4 @@
-"""Text to train on: corpora, the character vocabulary, batches, and what counting alone achieves."""
+"""Text to train on: corpora, character vocabulary, batches, and what counting alone achieves."""
 
 from .baselines import bigram_loss, unigram_loss
 from .batches import Batches, evaluation_batches, split_text

@@ -10,14 +10,14 @@ def split_text(ids, block_size, train_fraction=0.9):
 
     Args:
         ids: whole numbers, shape (length,).
-        block_size: characters in a window; each part must hold one window and the character after it.
+        block_size: characters in a window; each part must hold a window and the character after it.
         train_fraction: share of the characters in the first part.
 
     Returns:
         Two views of ``ids``.
 
     Raises:
-        InputError: where a part is too short; the message says how long the parts are and which block fits.
+        InputError: where a part is too short; with the lengths and the block that fits.
 
     >>> train, validation = split_text(np.arange(100), block_size=8)
     >>> len(train), len(validation)
@@ -33,9 +33,9 @@ def split_text(ids, block_size, train_fraction=0.9):
             else "give a longer text"
         )
         raise InputError(
-            f"the text is too short for blocks of {block_size} characters: of its {len(ids)} characters "
-            f"{len(train)} are for training and {len(validation)} for validation, and each part needs "
-            f"{block_size + 1}; {advice}"
+            f"the text is too short for blocks of {block_size} characters: "
+            f"of its {len(ids)} characters {len(train)} are for training and {len(validation)} for "
+            f"validation, and each part needs {block_size + 1}; {advice}"
         )
     return train, validation
 
@@ -69,11 +69,11 @@ class Batches:
 
     @property
     def window_count(self):
-        """How many different windows there are: the last one ends a character before the text does."""
+        """How many windows there are: the last one ends a character before the text does."""
         return len(self.ids) - self.block_size
 
     def draw(self):
-        """The next batch: inputs and targets (the inputs a character later), int64, (batch_size, block_size)."""
+        """The next batch: inputs, and targets a character on; int64, (batch_size, block_size)."""
         starts = self.random.integers(0, self.window_count, size=self.batch_size)
         return _windows(self.ids, starts, self.block_size)
 

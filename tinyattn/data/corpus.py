@@ -1,8 +1,8 @@
 """Where text comes from: the user's file, Python's own documentation, or Tiny Shakespeare.
 
-Policy on bytes: text is UTF-8; a byte order mark at the very beginning is dropped, one further in is
-a character like any other. Line ends are kept as they are on every system: a file of Windows has
-``\\r`` in its vocabulary, and decoding what was encoded gives the file back.
+Policy on bytes: text is UTF-8; a byte order mark at the very beginning is dropped, one further in
+is a character like any other. Line ends are kept as they are on every system: a file of Windows
+has ``\\r`` in its vocabulary, and decoding what was encoded gives the file back.
 """
 
 import os
@@ -23,7 +23,7 @@ def read_text(path):
         path: a file of UTF-8 text, with or without a byte order mark.
 
     Raises:
-        InputError: where there is no file, nothing in it but white space, or bytes that are not UTF-8.
+        InputError: where there is no file, only white space in it, or bytes that are not UTF-8.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "text")
@@ -59,8 +59,8 @@ def decode_text(content, name):
         start = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
         line = content.count(b"\n", 0, start) + 1
         raise InputError(
-            f"{name} is not UTF-8 text: byte 0x{content[start]:02x} at offset {start} (line {line}); "
-            f"save it as UTF-8, for instance with: iconv -f latin1 -t utf-8"
+            f"{name} is not UTF-8 text: byte 0x{content[start]:02x} at offset {start} "
+            f"(line {line}); save it as UTF-8, for instance with: iconv -f latin1 -t utf-8"
         ) from None
 
 
@@ -70,7 +70,7 @@ def load_corpus(name):
     A corpus's name wins over a file of that name; ``./pydoc`` is the file.
 
     Raises:
-        InputError: as ``read_text``; for ``"shakespeare"`` also where it can be neither fetched nor trusted.
+        InputError: as ``read_text``; for ``"shakespeare"`` also where it cannot be fetched.
 
     >>> load_corpus("pydoc")[:22]
     'The "assert" statement'
@@ -81,7 +81,7 @@ def load_corpus(name):
 
 
 def pydoc_corpus():
-    """The topics of Python's ``help()``: half a megabyte of English that is on every machine with Python."""
+    """The topics of Python's ``help()``: half a megabyte of English, wherever Python is."""
     try:
         from pydoc_data.topics import topics
     except ImportError:
@@ -92,7 +92,7 @@ def pydoc_corpus():
 
 
 def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=None):
-    """Tiny Shakespeare (Karpathy 2015), fetched once into the user's cache and checked against its sha256.
+    """Tiny Shakespeare (Karpathy 2015), fetched once into the user's cache and checked by sha256.
 
     Args:
         url: where to fetch it from.

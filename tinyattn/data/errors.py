@@ -2,7 +2,7 @@
 
 
 class InputError(ValueError):
-    """A text, a file, a run or an option cannot be used; the message says what was given and what to do.
+    """A text, file, run or option cannot be used: the message says what was given and what to do.
 
     The command line prints the message alone, with exit status 2. Everything else that goes wrong
     is a fault of the program and keeps its traceback.

@@ -59,10 +59,10 @@ class CharVocabulary:
         Raises:
             InputError: where a character has no id; the message lists them with their positions.
 
-        >>> CharVocabulary("abc").encode("abd")
+        >>> CharVocabulary("a").encode("aad")
         Traceback (most recent call last):
             ...
-        tinyattn.data.errors.InputError: no id for 'd' (position 2): the vocabulary has 3 characters, 'abc'
+        tinyattn.data.errors.InputError: no id for 'd' (position 2); the vocabulary is 'a'
         """
         if unknown not in ("error", "skip"):
             raise ValueError(f'unknown={unknown!r}: expected "error" or "skip"')
@@ -82,8 +82,7 @@ class CharVocabulary:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         known = "".join(self.characters[:200])
         raise InputError(
-            f"no id for {', '.join(listed)}{more}: "
-            f"the vocabulary has {len(self)} characters, {_readable(known)}"
+            f"no id for {', '.join(listed)}{more}; the vocabulary is {_readable(known)}"
         )
 
     def decode(self, ids):
