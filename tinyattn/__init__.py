@@ -1,0 +1,22 @@
+"""tinyattn: attention whose every backward pass can be read, checked, watched, and trained fast.
+
+The package imports NumPy and nothing else. ``import tinyattn as ta``; array functions follow NumPy's names
+and arguments, networks and optimisers PyTorch's.
+"""
+
+from .autograd import (
+    Tensor,
+    detect_anomaly,
+    enable_grad,
+    grad,
+    hvp,
+    is_grad_enabled,
+    no_grad,
+    reference,
+    set_grad_enabled,
+    tensor,
+)
+from .backend import device, manual_seed
+from .ops import *  # noqa: F403  (the names in ops.__all__, each documented where it is defined)
+
+__version__ = "0.1.0"

@@ -1,0 +1,32 @@
+"""Tensors that record what is computed with them, and the walk back through that record."""
+
+from .functional import grad, hvp
+from .modes import (
+    detect_anomaly,
+    enable_grad,
+    is_grad_enabled,
+    no_grad,
+    reference,
+    set_grad_enabled,
+)
+from .primitive import PRIMITIVES, Primitive, primitive, register_kernel
+from .tensor import Tensor, tensor
+from .walk import gradient_map
+
+__all__ = [
+    "PRIMITIVES",
+    "Primitive",
+    "Tensor",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "gradient_map",
+    "hvp",
+    "is_grad_enabled",
+    "no_grad",
+    "primitive",
+    "reference",
+    "register_kernel",
+    "set_grad_enabled",
+    "tensor",
+]

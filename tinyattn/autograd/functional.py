@@ -1,0 +1,111 @@
+"""Gradients as values: ``grad`` and the Hessian-vector product."""
+
+from .tensor import Tensor
+from .walk import walk
+
+
+def grad(
+    outputs, inputs, grad_outputs=None, create_graph=False, allow_unused=False, retain_graph=None
+):
+    """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched.
+
+    Args:
+        outputs: a tensor, or a sequence of them, whose gradients are added up.
+        inputs: a tensor, or a sequence of them: leaves or intermediate results.
+        grad_outputs: the cotangent of each output, of its shape; may be left out for single numbers.
+        create_graph: record the backward pass, so that the results can be differentiated again.
+        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+        retain_graph: keep the graph for another backward; by default as ``create_graph``.
+
+    Returns:
+        A tuple of tensors, one for each input, of its shape and dtype.
+
+    Raises:
+        RuntimeError: if an input is not used, or requires no gradient, or the graph was freed.
+        ValueError: for cotangents that do not fit.
+
+    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    >>> (first,) = grad((x**3).sum(), x, create_graph=True)
+    >>> grad(first.sum(), x)
+    (Tensor([ 6., 12.]),)
+    """
+    outputs = _as_list(outputs)
+    inputs = _as_list(inputs)
+    cotangents = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
+    if len(cotangents) != len(outputs):
+        raise ValueError(
+            f"got {len(cotangents)} grad_outputs for {len(outputs)} outputs: expected one for each"
+        )
+    for position, value in enumerate(inputs):
+        if not isinstance(value, Tensor) or not value._requires_grad:
+            raise RuntimeError(f"input {position} of grad() does not require a gradient")
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    found = walk(outputs, cotangents, retain_graph, create_graph, targets=inputs)
+    gradients = []
+    for position, value in enumerate(inputs):
+        if value not in found and not allow_unused:
+            raise RuntimeError(
+                f"the outputs do not depend on input {position} (shape {value.shape}): "
+                "pass allow_unused=True to get None for it"
+            )
+        gradient, _ = found.get(value, (None, False))
+        if gradient is not None and not create_graph:
+            gradient = Tensor._wrap(gradient.copy())
+        gradients.append(gradient)
+    return tuple(gradients)
+
+
+def hvp(f, inputs, v):
+    """The Hessian of ``f`` at ``inputs`` times ``v``, without the Hessian: the gradient of <gradient of f, v>.
+
+    Args:
+        f: a function of the inputs that returns a single number.
+        inputs: a tensor, or a sequence of them.
+        v: a direction: a tensor or a sequence, of the inputs' shapes.
+
+    Returns:
+        A tensor, or a tuple of tensors if ``inputs`` is a sequence.
+
+    Source: B. A. Pearlmutter, "Fast Exact Multiplication by the Hessian" (1994).
+
+    >>> x = Tensor([1.0, 2.0])
+    >>> hvp(lambda x: (x**3).sum(), x, Tensor([1.0, 0.0]))
+    Tensor([6., 0.])
+    """
+    leaves = [_fresh_leaf(value) for value in _as_list(inputs)]
+    directions = _as_list(v)
+    if [leaf.shape for leaf in leaves] != [direction.shape for direction in directions]:
+        raise ValueError(
+            f"v has the shapes {[direction.shape for direction in directions]}, "
+            f"expected those of the inputs, {[leaf.shape for leaf in leaves]}"
+        )
+    first = grad(f(*leaves), leaves, create_graph=True, allow_unused=True)
+    pairs = [
+        (gradient, direction)
+        for gradient, direction in zip(first, directions, strict=True)
+        if gradient is not None and gradient.requires_grad
+    ]
+    if pairs:
+        second = grad(
+            [gradient for gradient, _ in pairs],
+            leaves,
+            grad_outputs=[direction for _, direction in pairs],
+            allow_unused=True,
+        )
+    else:
+        second = [None] * len(leaves)
+    products = tuple(
+        leaf.detach() * 0 if product is None else product
+        for leaf, product in zip(leaves, second, strict=True)
+    )
+    return products[0] if isinstance(inputs, Tensor) else products
+
+
+def _fresh_leaf(value):
+    leaf = value.detach()
+    leaf.requires_grad = True
+    return leaf
+
+
+def _as_list(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,0 +1,346 @@
+"""Primitives: an operation, its vector-Jacobian products, and the kernels that may run in its place."""
+
+import functools
+import inspect
+import itertools
+
+import numpy as np
+
+from ..backend import array_namespace, backend_of, get_backend, is_array
+from . import anomaly
+from .modes import current_mode
+from .tensor import Tensor
+
+PRIMITIVES = {}  # name -> Primitive
+_KERNELS = {}  # (name, kind of backend) -> (forward, backward)
+_recording_order = itertools.count(1)  # next() on it is atomic, so that threads can share it
+
+
+class Node:
+    """One recorded operation: where its cotangent goes, and what its backward needs.
+
+    A node refers to the nodes of its inputs and to arrays, never to its own output: there is no reference cycle, and
+    a graph dies with its last tensor. ``order`` grows with time, so that an operation always has a higher number
+    than those it depends on: the walk needs no other sorting.
+    """
+
+    __slots__ = (
+        "primitive",
+        "parameters",
+        "parents",  # for each input: a Node, a leaf Tensor, or None where no cotangent is wanted
+        "inputs",  # the inputs that the vector-Jacobian products read, None elsewhere
+        "out",
+        "versions",  # (version counter, its value when saved, name of what was saved)
+        "backward",  # the kernel's backward, or None
+        "residuals",
+        "shape",
+        "dtype",
+        "order",
+        "hooks",
+        "retained",  # weak reference to the tensor whose .grad is wanted
+        "line",
+        "__weakref__",
+    )
+
+    def __repr__(self):
+        return f"<Node {self.primitive.name} {self.shape}>"
+
+
+class Primitive:
+    """An operation with a hand-written backward. Made with the decorator ``primitive``.
+
+    Calling it on tensors runs its kernel (or its rule, where there is none) and records a node if a gradient can be
+    asked for. ``forward`` is the plain rule on arrays.
+    """
+
+    def __init__(self, forward, variadic=False, view=False):
+        functools.update_wrapper(self, forward)
+        self.name = forward.__name__
+        self.forward = forward
+        self.variadic = variadic
+        self.view = view
+        parameters = inspect.signature(forward).parameters.values()
+        if variadic:
+            self.input_names = ()
+            self.parameter_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        else:
+            self.input_names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+            self.parameter_names = tuple(
+                p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY
+            )
+            if not self.input_names:
+                raise TypeError(
+                    f"primitive {self.name} has no inputs: write them before a slash, "
+                    f"as in def {self.name}(x, /, axis=-1)"
+                )
+        self.vjps = {}  # position of the input -> function
+        self._saved_positions = {}  # which inputs want a cotangent -> (inputs to save, whether to save out)
+        PRIMITIVES[self.name] = self
+
+    # ------------------------------------------------------------------------------------------------ definition
+
+    def vjp(self, function_or_name):
+        """Decorator: register a vector-Jacobian product.
+
+        ``@softmax.vjp`` for a primitive with one input (or a variadic one); ``@matmul.vjp("a")`` for the input ``a``.
+        The function takes ``(g, out, *inputs, **parameters)`` and returns the cotangent of that input. An argument
+        whose name begins with an underscore is not kept for backward: it will be None.
+        """
+        if isinstance(function_or_name, str):
+            position = self.input_names.index(function_or_name)
+            return functools.partial(self._register_vjp, position)
+        if not self.variadic and len(self.input_names) != 1:
+            raise TypeError(
+                f"primitive {self.name} has the inputs {', '.join(self.input_names)}: "
+                f'say which, as in @{self.name}.vjp("{self.input_names[0]}")'
+            )
+        return self._register_vjp(0, function_or_name)
+
+    def _register_vjp(self, position, function):
+        self.vjps[position] = function
+        self._saved_positions.clear()
+        return function
+
+    def differentiable(self, position):
+        """Whether the input at ``position`` has a vector-Jacobian product."""
+        return self.variadic or position in self.vjps
+
+    def cotangent(self, position, g, out, inputs, parameters):
+        """The cotangent of one input, by the rule: on arrays gives an array, on tensors a recorded tensor."""
+        if self.variadic:
+            return self.vjps[0](g, out, *inputs, position=position, **parameters)
+        return self.vjps[position](g, out, *inputs, **parameters)
+
+    def _what_to_save(self, wanted):
+        """Which inputs, and whether the output, the products for the ``wanted`` inputs read."""
+        plan = self._saved_positions.get(wanted)
+        if plan is None:
+            if self.variadic:
+                save = not list(inspect.signature(self.vjps[0]).parameters)[2].startswith("_")
+                plan = ((save,) * len(wanted), True)
+            else:
+                save_out = False
+                save = [False] * len(self.input_names)
+                for position, is_wanted in enumerate(wanted):
+                    if not is_wanted:
+                        continue
+                    _, out, *names = list(inspect.signature(self.vjps[position]).parameters)
+                    save_out |= not out.startswith("_")
+                    for other, name in enumerate(names[: len(save)]):
+                        save[other] |= not name.startswith("_")
+                plan = (tuple(save), save_out)
+            self._saved_positions[wanted] = plan
+        return plan
+
+    # ------------------------------------------------------------------------------------------------------- use
+
+    def rule(self, *inputs, **parameters):
+        """Use this primitive inside another rule: arrays in, array out; tensors in, recorded tensor out."""
+        for value in inputs:
+            if isinstance(value, Tensor):
+                return self(*inputs, **parameters)
+        return self.forward(*inputs, **parameters)
+
+    def __call__(self, *inputs, **parameters):
+        count = len(self.input_names)
+        if len(inputs) != count and not self.variadic:
+            inputs, parameters = self._bind(inputs, parameters)
+        mode = current_mode.get()
+
+        arrays = []
+        wanted = []
+        array_type = None
+        for value in inputs:
+            if isinstance(value, Tensor):
+                wanted.append(value._requires_grad)
+                value = value._data
+            else:
+                wanted.append(False)
+                kind = type(value)
+                if kind is not float and kind is not int and value is not None:
+                    value = _plain_input(value)
+            if array_type is not type(value) and hasattr(value, "dtype"):
+                if array_type is not None:
+                    raise self._mixed_devices(inputs)
+                array_type = type(value)
+            arrays.append(value)
+        if array_type is None:
+            arrays = _as_arrays(arrays)
+            array_type = type(arrays[0])
+
+        kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
+        result = NotImplemented
+        with np.errstate(
+            all="ignore"
+        ):  # as on a GPU, which knows no warnings; detect_anomaly() finds the place
+            if kernel is not None:
+                result = kernel[0](*arrays, **parameters)
+            if result is NotImplemented:
+                kernel = None
+                result = self.forward(*arrays, **parameters), None
+        out, residuals = result
+        if type(out) is not array_type:
+            out = backend_of(next(a for a in arrays if hasattr(a, "dtype"))).asarray(out)
+        if out.dtype.char == "d" and not any(_is_double(array) for array in arrays):
+            if not parameters or parameters.get("dtype") is None:
+                out = out.astype(np.float32)  # float64 comes from float64 only
+        line = None
+        if mode.anomaly:
+            line = anomaly.calling_line()
+            anomaly.check_forward(self.name, out, arrays, parameters, line)
+
+        tensor = Tensor._wrap(out)
+        if self.view and isinstance(inputs[0], Tensor):
+            tensor._version = inputs[0]._version
+        if mode.grad and True in wanted and out.dtype.kind in "fc":
+            self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
+        return tensor
+
+    def _record(self, tensor, inputs, arrays, parameters, wanted, kernel, residuals, line):
+        parents = []
+        for position, value in enumerate(inputs):
+            if wanted[position] and self.differentiable(position):
+                parents.append(value._node or value)
+            else:
+                parents.append(None)
+                wanted[position] = False
+        if True not in wanted:
+            return
+        save, save_out = self._what_to_save(tuple(wanted))
+        node = Node()
+        node.primitive = self
+        node.parameters = parameters
+        node.parents = parents
+        saved = []
+        versions = []
+        for position, array in enumerate(arrays):
+            if save[position]:
+                saved.append(array)
+                value = inputs[position]
+                if isinstance(value, Tensor):
+                    versions.append((value._version, value._version[0], position))
+            else:
+                saved.append(None)
+        node.inputs = saved
+        if save_out:
+            node.out = tensor._data
+            versions.append((tensor._version, tensor._version[0], None))
+        else:
+            node.out = None
+        node.versions = versions
+        node.backward = None if kernel is None else kernel[1]
+        node.residuals = residuals
+        node.shape = tensor._data.shape
+        node.dtype = tensor._data.dtype
+        node.order = next(_recording_order)
+        node.hooks = None
+        node.retained = None
+        node.line = line
+        tensor._node = node
+        tensor._requires_grad = True
+
+    def _bind(self, inputs, parameters):
+        count = len(self.input_names)
+        if len(inputs) < count:
+            missing = ", ".join(self.input_names[len(inputs) :])
+            raise TypeError(f"{self.name}() needs {missing}: {self.name}{inspect.signature(self)}")
+        extra = inputs[count:]
+        if len(extra) > len(self.parameter_names):
+            raise TypeError(
+                f"{self.name}() got {len(inputs)} positional arguments: "
+                f"expected {self.name}{inspect.signature(self)}"
+            )
+        for name, value in zip(self.parameter_names, extra, strict=False):
+            if name in parameters:
+                raise TypeError(f"{self.name}() got {name} twice, by position and by name")
+            parameters[name] = value
+        return inputs[:count], parameters
+
+    def _mixed_devices(self, inputs):
+        devices = ", ".join(
+            f"{name} on {backend_of(getattr(value, '_data', value)).device}"
+            for name, value in zip(
+                self.input_names or map(str, range(len(inputs))), inputs, strict=False
+            )
+            if isinstance(value, Tensor) or is_array(value)
+        )
+        return TypeError(
+            f"{self.name}() got inputs on different devices ({devices}): "
+            "nothing is moved silently, move one with .to(device)"
+        )
+
+    def __repr__(self):
+        return f"<primitive {self.name}>"
+
+
+def primitive(forward=None, *, variadic=False, view=False):
+    """Decorator: make an operation of its forward rule.
+
+    What stands before the slash in the signature are its inputs (tensors, arrays, Python scalars or None); what
+    stands after it are parameters, by position or by name.
+
+    Args:
+        variadic: any number of inputs, as in ``def concatenate(*arrays, axis)``.
+        view: the output may share memory with the first input.
+
+    >>> import tinyattn as ta
+    >>> @primitive
+    ... def cube(x, /):
+    ...     return x * x * x
+    >>> @cube.vjp
+    ... def cube_vjp(g, _out, x):
+    ...     return g * 3 * x * x
+    >>> x = ta.tensor(2.0, requires_grad=True)
+    >>> cube(x).backward()
+    >>> x.grad.item()
+    12.0
+    >>> del PRIMITIVES["cube"]
+    """
+    if forward is None:
+        return functools.partial(primitive, variadic=variadic, view=view)
+    return Primitive(forward, variadic=variadic, view=view)
+
+
+def register_kernel(name, kind, forward, backward):
+    """Let a fast version run in place of the rule of primitive ``name`` on backends of ``kind``.
+
+    Args:
+        forward: gets what the rule gets; returns ``(out, residuals)``, or NotImplemented for what it cannot do.
+        backward: ``(g, residuals)`` to the cotangent: a tuple aligned with the inputs where there are several. It
+            returns fresh arrays, or ``g`` itself, and changes neither ``g`` nor the residuals.
+    """
+    _KERNELS[name, kind] = (forward, backward)
+
+
+def registered_kernels():
+    """All kernels: ``(name, kind) -> (forward, backward)``."""
+    return dict(_KERNELS)
+
+
+@functools.cache
+def _kind_of(array_type):
+    if array_type is np.ndarray:
+        return "cpu"
+    return "strict" if array_type.__name__ == "StrictArray" else "cuda"
+
+
+def _is_double(value):
+    return hasattr(value, "dtype") and value.dtype.char in "dD"
+
+
+def _plain_input(value):
+    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, so that they promote nothing."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        return value.view(np.ndarray)
+    return value
+
+
+def _as_arrays(values):
+    """Scalars and sequences as arrays of the default device, for calls such as ``exp(2.0)``."""
+    backend = get_backend()
+    return [
+        value if value is None or is_array(value) else Tensor(value, device=backend.device)._data
+        for value in values
+    ]

@@ -1,0 +1,369 @@
+"""The Tensor: an array that remembers how it was made."""
+
+import sys
+import weakref
+
+import numpy as np
+
+from ..backend import backend_of, get_backend, is_array
+
+
+class Tensor:
+    """An array, on some device, whose gradient can be asked for.
+
+    Args:
+        data: a number, a nested sequence of numbers, an array, or a Tensor; it is copied.
+        requires_grad: whether ``backward()`` fills ``.grad``; for floating-point tensors only.
+        dtype: the element type. By default an array keeps its own, and Python floats become float32.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"strict"``; by default that of ``data``, for data that is not
+            on a device yet the default device.
+
+    Raises:
+        TypeError: for data that is not numeric, and if an integer tensor is to require a gradient.
+        ValueError: for an unknown device.
+
+    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    Tensor([2., 4.])
+    """
+
+    __slots__ = ("_data", "_node", "_requires_grad", "_version", "_hooks", "grad", "__weakref__")
+
+    is_tensor = True
+    __array_ufunc__ = None  # so that NumPy leaves `array * tensor` to __rmul__
+
+    def __init__(self, data, requires_grad=False, dtype=None, device=None):
+        self._data = _own_array(data, dtype, device)
+        self._node = None
+        self._requires_grad = False
+        self._version = [0]  # shared by all tensors that share this memory
+        self._hooks = None
+        self.grad = None
+        if requires_grad:
+            self.requires_grad = True
+
+    @classmethod
+    def _wrap(cls, array):
+        """A tensor around ``array`` itself, without copying and outside any graph."""
+        self = Tensor.__new__(cls)
+        self._data = array
+        self._node = None
+        self._requires_grad = False
+        self._version = [0]
+        self._hooks = None
+        self.grad = None
+        return self
+
+    # ------------------------------------------------------------------------------------------------- the array
+
+    @property
+    def data(self):
+        """The array itself, outside the graph. Writing to it is noticed by a graph that still needs it.
+
+        Assigning replaces the content; shape and dtype stay.
+
+        >>> x = Tensor([1.0, 2.0], requires_grad=True)
+        >>> y = (x * x).sum()
+        >>> x.data[0] = 5.0
+        >>> y.backward()
+        Traceback (most recent call last):
+        ...
+        RuntimeError: ... input x of mul was changed after it was used...
+        """
+        return backend_of(self._data).tracked(self._data, self.bump_version)
+
+    @data.setter
+    def data(self, value):
+        backend = backend_of(self._data)
+        value = value._data if isinstance(value, Tensor) else value
+        array = backend.asarray(value, dtype=self._data.dtype)
+        if array.shape != self._data.shape:
+            raise ValueError(
+                f"cannot assign data of shape {array.shape} to a tensor of shape {self.shape}: "
+                "the shapes must be equal, nothing is broadcast into place"
+            )
+        self._data = array
+        self.bump_version()
+
+    def bump_version(self):
+        """Tell live graphs that this tensor's memory was written to."""
+        self._version[0] += 1
+
+    @property
+    def shape(self):
+        """The length of each axis, a tuple."""
+        return self._data.shape
+
+    @property
+    def ndim(self):
+        """The number of axes."""
+        return self._data.ndim
+
+    @property
+    def size(self):
+        """The number of elements."""
+        return self._data.size
+
+    @property
+    def dtype(self):
+        """The element type, a NumPy dtype."""
+        return self._data.dtype
+
+    @property
+    def device(self):
+        """The device's name, such as ``"cpu"``."""
+        return backend_of(self._data).device
+
+    @property
+    def is_leaf(self):
+        """Whether the tensor was made by the user and not by an operation that is recorded."""
+        return self._node is None
+
+    @property
+    def requires_grad(self):
+        """Whether gradients flow into this tensor; can be set on leaves."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        if value and self._data.dtype.kind not in "fc":
+            raise TypeError(
+                f"a tensor of dtype {self._data.dtype} cannot require a gradient: "
+                "gradients are real numbers, make it float32 or float64 first"
+            )
+        if self._node is not None and not value:
+            raise RuntimeError(
+                "requires_grad can only be changed on a leaf tensor: use .detach() for a copy outside the graph"
+            )
+        self._requires_grad = bool(value)
+
+    def numpy(self):
+        """A copy as a NumPy array on the host, on every device."""
+        return np.array(backend_of(self._data).to_host(self._data))
+
+    def item(self):
+        """The one element, as a Python number.
+
+        >>> Tensor([2.5]).item()
+        2.5
+        """
+        if self._data.size != 1:
+            raise ValueError(f"item() needs a tensor with one element, got shape {self.shape}")
+        return self.numpy().item()
+
+    def tolist(self):
+        """The elements as nested Python lists."""
+        return self.numpy().tolist()
+
+    def detach(self):
+        """A tensor that shares this memory, outside the graph."""
+        tensor = Tensor._wrap(self._data)
+        tensor._version = self._version
+        return tensor
+
+    # --------------------------------------------------------------------------------------------- the backward pass
+
+    def backward(self, grad=None, retain_graph=False, create_graph=False):
+        """Add the gradient of this tensor to the ``.grad`` of the leaves it was computed from.
+
+        Args:
+            grad: the cotangent, of this tensor's shape; may be left out for a single number, where it is 1.
+            retain_graph: keep what a second backward over the same graph needs.
+            create_graph: record the backward pass, so that gradients can be differentiated again.
+
+        Raises:
+            RuntimeError: if nothing was recorded, if the graph was freed by an earlier backward, or if memory that
+                it needs was changed.
+            ValueError: if ``grad`` is missing or of another shape.
+        """
+        from .walk import accumulate_into_leaves
+
+        accumulate_into_leaves(self, grad, retain_graph or create_graph, create_graph)
+
+    def retain_grad(self):
+        """Keep the gradient of this intermediate result in ``.grad`` at the next backward."""
+        if not self._requires_grad:
+            raise RuntimeError("retain_grad() needs a tensor that requires a gradient")
+        if self._node is not None:
+            self._node.retained = weakref.ref(self)
+
+    def register_hook(self, function):
+        """Call ``function(gradient)`` when the whole gradient of this tensor is known, during backward.
+
+        What the function returns, if not None, takes the gradient's place. Returns a handle with ``remove()``.
+
+        >>> x = Tensor(3.0, requires_grad=True)
+        >>> handle = x.register_hook(lambda gradient: gradient * 10)
+        >>> (x * x).backward()
+        >>> x.grad.item()
+        60.0
+        """
+        if not self._requires_grad:
+            raise RuntimeError("register_hook() needs a tensor that requires a gradient")
+        owner = self if self._node is None else self._node
+        attribute = "_hooks" if owner is self else "hooks"
+        hooks = getattr(owner, attribute)
+        if hooks is None:
+            hooks = {}
+            setattr(owner, attribute, hooks)
+        return HookHandle(hooks, function)
+
+    # ------------------------------------------------------------------------------------------------ the protocols
+
+    def __array_namespace__(self, *, api_version=None):
+        return sys.modules["tinyattn"]
+
+    def __array__(self, dtype=None, copy=None):
+        if self.device != "cpu":
+            raise TypeError(
+                f"a tensor on {self.device} is not turned into a NumPy array silently: use .numpy()"
+            )
+        return np.array(self._data, dtype=dtype)
+
+    def __len__(self):
+        if self.ndim == 0:
+            raise TypeError("len() of a tensor without axes")
+        return self.shape[0]
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a tensor without axes")
+        return (self[position] for position in range(self.shape[0]))
+
+    def __bool__(self):
+        if self.size != 1:
+            raise ValueError(
+                f"the truth value of a tensor of shape {self.shape} is ambiguous: use (x > 0).all() or .any()"
+            )
+        return bool(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if self._data.dtype.kind not in "iu":
+            raise TypeError(f"a tensor of dtype {self.dtype} cannot be an index")
+        return int(self.item())
+
+    def __format__(self, specification):
+        if specification and self.size == 1:
+            return format(self.item(), specification)
+        return format(str(self), specification)
+
+    def __repr__(self):
+        text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        details = ""
+        if self.dtype != np.float32:
+            details += f", dtype={self.dtype}"
+        if self.device != "cpu":
+            details += f', device="{self.device}"'
+        if self._node is not None:
+            details += f", made_by={self._node.primitive.name}"
+        elif self._requires_grad:
+            details += ", requires_grad=True"
+        return f"Tensor({text}{details})"
+
+    def __deepcopy__(self, memo):
+        if self._node is not None:
+            raise RuntimeError(
+                "only leaf tensors can be deep-copied, this one was made by "
+                f"{self._node.primitive.name}: use .detach() first"
+            )
+        copied = type(self)._wrap(self._data.copy())
+        memo[id(self)] = copied
+        copied._requires_grad = self._requires_grad
+        if self.grad is not None:
+            copied.grad = Tensor._wrap(self.grad._data.copy())
+        return copied
+
+    # Comparisons give plain boolean arrays of the same device: they have no gradient.
+
+    def __eq__(self, other):
+        if other is None or isinstance(other, str):
+            return NotImplemented
+        result = self._data == _raw(other)
+        if isinstance(other, Tensor):
+            result = backend_of(self._data).equality(result, self is other)
+        return result
+
+    def __ne__(self, other):
+        if other is None or isinstance(other, str):
+            return NotImplemented
+        return self._data != _raw(other)
+
+    def __lt__(self, other):
+        return self._data < _raw(other)
+
+    def __le__(self, other):
+        return self._data <= _raw(other)
+
+    def __gt__(self, other):
+        return self._data > _raw(other)
+
+    def __ge__(self, other):
+        return self._data >= _raw(other)
+
+    __hash__ = object.__hash__  # identity: two parameters with equal values are two parameters
+
+
+class HookHandle:
+    """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
+
+    def __init__(self, hooks, function):
+        self._hooks = hooks
+        hooks[id(self)] = function
+
+    def remove(self):
+        """Take the hook away; doing it twice does no harm."""
+        self._hooks.pop(id(self), None)
+
+
+def tensor(data, requires_grad=False, dtype=None, device=None):
+    """A Tensor with a copy of ``data``: see ``Tensor``.
+
+    >>> tensor([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
+
+
+def _raw(value):
+    return value._data if isinstance(value, Tensor) else value
+
+
+def _own_array(data, dtype, device):
+    """A fresh array with the content of ``data`` on the wanted device."""
+    data = _raw(data)
+    if is_array(data):
+        home = backend_of(data)
+        if device is None and type(data) is not np.ndarray and not isinstance(data, np.ndarray):
+            backend = home
+        else:
+            backend = get_backend(device)
+        if backend is home:
+            return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
+        host = np.array(home.to_host(data), dtype=dtype)
+    else:
+        backend = get_backend(device)
+        host = _host_array(data, dtype)
+    return backend.asarray(host)
+
+
+def _host_array(data, dtype):
+    try:
+        host = np.array(data, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise TypeError(
+            f"cannot make a tensor of {type(data).__name__}: expected numbers in a regular nested sequence ({error})"
+        ) from error
+    if host.dtype.kind not in "biufc":
+        raise TypeError(
+            f"cannot make a tensor of {type(data).__name__} with elements of dtype {host.dtype}: expected numbers"
+        )
+    if dtype is None and host.dtype == np.float64:
+        host = host.astype(np.float32)
+    return host

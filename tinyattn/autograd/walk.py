@@ -1,0 +1,290 @@
+"""The walk back through the record: cotangents flow from outputs to leaves, each operation once.
+
+The walk is a loop over a priority queue of operations, the youngest first. An operation is always younger than those
+it depends on, so when it comes up every contribution to its cotangent has arrived. There is no recursion: a chain of
+100,000 operations is walked like any other.
+
+Ownership. The cotangent an operation returns may be the very array it was given (addition passes it on twice), so it
+is *borrowed*: nobody writes to it. When a second contribution arrives the sum is a fresh array, which the walk *owns*
+and into which further contributions are added in place. What kernels return is fresh by contract, and owned at once.
+"""
+
+import heapq
+
+import numpy as np
+
+from ..backend import array_namespace, backend_of
+from . import anomaly
+from .modes import current_mode, set_grad_enabled
+from .tensor import Tensor
+
+
+def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
+    """``Tensor.backward``: add the gradients to the ``.grad`` of the leaves, once the walk has ended well."""
+    gradients = walk([output], [cotangent], retain_graph, create_graph)
+    for leaf, (gradient, owned) in gradients.items():
+        if create_graph:
+            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+        elif leaf.grad is None:
+            leaf.grad = Tensor._wrap(gradient if owned else gradient.copy())
+        elif leaf.grad._requires_grad:
+            leaf.grad = Tensor._wrap(leaf.grad._data + gradient)
+        else:
+            leaf.grad._data += gradient
+            leaf.grad.bump_version()
+
+
+def gradient_map(output, cotangent=None):
+    """The gradients of all leaves that ``output`` depends on, as ``{leaf: array}``; no ``.grad`` is touched.
+
+    The graph is freed. This is what the shards of a batch use, each on a thread of its own.
+
+    >>> import tinyattn as ta
+    >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
+    >>> gradient_map((x * x).sum())[x]
+    array([2., 4.], dtype=float32)
+    """
+    return {
+        leaf: gradient for leaf, (gradient, _) in walk([output], [cotangent], False, False).items()
+    }
+
+
+def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
+    """The gradients of the leaves, or of the ``targets``, as ``{tensor: (gradient, whether it is owned)}``.
+
+    Gradients are arrays, or recorded tensors with ``create_graph``. With ``targets`` only the operations on a way to
+    one of them are run.
+    """
+    pending = {}  # Node or leaf Tensor -> (cotangent, owned)
+    queue = []
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        if not output._requires_grad:
+            raise RuntimeError(
+                "this tensor does not depend on any tensor that requires a gradient: "
+                "set requires_grad=True on a leaf, and compute outside no_grad()"
+            )
+        cotangent = _seed(output, cotangent, create_graph)
+        _deliver(pending, queue, output._node or output, cotangent, False, create_graph)
+
+    captured_nodes, wanted = {}, None
+    if targets is not None:
+        captured_nodes = {target._node: target for target in targets if target._node is not None}
+        wanted = _ways_to(targets, [output._node for output in outputs])
+
+    captured = {}
+    with set_grad_enabled(create_graph), np.errstate(all="ignore"):
+        while queue:
+            _, node = heapq.heappop(queue)
+            cotangent, owned = pending.pop(node)
+            if node.hooks or node.retained:
+                cotangent, owned = _run_hooks(node.hooks, cotangent, owned)
+                _retain(node, cotangent, create_graph)
+            if node in captured_nodes:
+                captured[captured_nodes[node]] = (cotangent, False)
+            _step_back(node, cotangent, pending, queue, retain_graph, create_graph, wanted)
+
+        for leaf, (cotangent, owned) in pending.items():
+            if wanted is None or leaf in wanted:
+                captured[leaf] = _run_hooks(leaf._hooks, cotangent, owned)
+    return captured
+
+
+def _seed(output, cotangent, create_graph):
+    """The cotangent that the walk starts with, checked: an array, or a tensor with ``create_graph``."""
+    data = output._data
+    if cotangent is None:
+        if data.size != 1:
+            raise ValueError(
+                f"backward() of a tensor of shape {data.shape} needs its cotangent: pass grad=..., of that shape; "
+                "only a single number has the obvious one, 1"
+            )
+        cotangent = Tensor._wrap(backend_of(data).xp.ones(data.shape, dtype=data.dtype))
+    elif not isinstance(cotangent, Tensor):
+        cotangent = Tensor(cotangent, dtype=data.dtype, device=output.device)
+    if cotangent.shape != data.shape:
+        raise ValueError(
+            f"the cotangent has shape {cotangent.shape}, expected that of the output, {data.shape}"
+        )
+    if cotangent.dtype != data.dtype:
+        cotangent = cotangent.astype(data.dtype)
+    return cotangent if create_graph else cotangent._data
+
+
+def _ways_to(targets, roots):
+    """The targets, and the operations from which one of them can be reached."""
+    reached, stack = set(), [node for node in roots if node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in reached:
+            reached.add(node)
+            stack.extend(
+                parent
+                for parent in node.parents or ()
+                if parent is not None and not isinstance(parent, Tensor)
+            )
+    wanted = {target._node or target for target in targets}
+    for node in sorted(reached, key=lambda node: node.order):
+        if any(parent in wanted for parent in node.parents or () if parent is not None):
+            wanted.add(node)
+    return wanted
+
+
+def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
+    """Send the cotangent ``g`` of one operation on to its inputs, and free what it kept."""
+    if node.parents is None:
+        raise RuntimeError(
+            f"the graph was already freed (at {node.primitive.name}, shape {node.shape}) by an earlier backward: "
+            "pass retain_graph=True to the first one, or compute the forward pass again"
+        )
+    for version, saved, position in node.versions:
+        if version[0] != saved:
+            raise _changed_after_use(node, position)
+    from_kernel = node.backward is not None and not create_graph
+    if from_kernel:
+        cotangents = node.backward(g, node.residuals)
+        if not isinstance(cotangents, tuple):
+            cotangents = (cotangents,)
+    else:
+        inputs, out = _saved_tensors(node) if create_graph else (node.inputs, node.out)
+    watched = current_mode.get().anomaly
+    for position, parent in enumerate(node.parents):
+        if parent is None or (wanted is not None and parent not in wanted):
+            continue
+        if from_kernel:
+            cotangent = cotangents[position]
+        else:
+            cotangent = node.primitive.cotangent(position, g, out, inputs, node.parameters)
+        like = parent._data if isinstance(parent, Tensor) else parent
+        fresh = from_kernel and cotangent is not g
+        if type(cotangent) is not type(g):
+            cotangent = _as_cotangent(cotangent, g)
+        if cotangent.shape != like.shape:
+            cotangent = unbroadcast(cotangent, like.shape, node.primitive.name)
+        if cotangent.dtype != like.dtype:
+            cotangent = cotangent.astype(like.dtype)
+        if watched:
+            anomaly.check_backward(node.primitive.name, cotangent, g, node.line)
+        _deliver(pending, queue, parent, cotangent, fresh, create_graph)
+    if not retain_graph:
+        node.parents = node.inputs = node.out = node.residuals = node.backward = None
+        node.versions = ()
+
+
+def _as_cotangent(value, g):
+    """What a rule returned, as the kind of thing that ``g`` is: NumPy's reductions give scalars, for example."""
+    if isinstance(g, Tensor):
+        return value if isinstance(value, Tensor) else Tensor._wrap(value)
+    return backend_of(g).asarray(value)
+
+
+def _saved_tensors(node):
+    """What a rule reads, as tensors that are part of the graph, for a backward that is itself recorded."""
+    inputs = []
+    for array, parent in zip(node.inputs, node.parents, strict=True):
+        if array is None or parent is None:
+            inputs.append(array)
+        elif isinstance(parent, Tensor):
+            inputs.append(parent)
+        else:
+            inputs.append(_tensor_of(array, parent))
+    out = None if node.out is None else _tensor_of(node.out, node)
+    return inputs, out
+
+
+def _tensor_of(array, node):
+    tensor = Tensor._wrap(array)
+    tensor._node = node
+    tensor._requires_grad = True
+    return tensor
+
+
+def _changed_after_use(node, position):
+    if position is None:
+        what = "the output"
+    else:
+        names = node.primitive.input_names
+        what = f"input {names[position] if names else position}"
+    return RuntimeError(
+        f"{what} of {node.primitive.name} was changed after it was used, and backward needs the old content: "
+        "change a copy, or run the forward pass again"
+    )
+
+
+def _deliver(pending, queue, receiver, cotangent, owned, create_graph):
+    """Add a cotangent to what has already arrived for a node or a leaf."""
+    held = pending.get(receiver)
+    if held is None:
+        pending[receiver] = (cotangent, owned)
+        if not isinstance(receiver, Tensor):
+            heapq.heappush(queue, (-receiver.order, receiver))
+        return
+    earlier, earlier_owned = held
+    if create_graph:
+        pending[receiver] = (earlier + cotangent, False)
+    elif earlier_owned:
+        earlier += cotangent
+    elif owned:
+        cotangent += earlier
+        pending[receiver] = (cotangent, True)
+    else:
+        total = earlier + cotangent
+        if not isinstance(total, type(earlier)):
+            total = backend_of(earlier).asarray(total)
+        pending[receiver] = (total, True)
+
+
+def _run_hooks(hooks, cotangent, owned):
+    """Let each hook see the gradient, or put another in its place."""
+    if not hooks:
+        return cotangent, owned
+    recorded = isinstance(cotangent, Tensor)
+    for hook in list(hooks.values()):
+        seen = cotangent if recorded else Tensor._wrap(cotangent)
+        answer = hook(seen)
+        if answer is not None:
+            if not isinstance(answer, Tensor):
+                answer = Tensor(answer, dtype=seen.dtype, device=seen.device)
+            if answer.shape != seen.shape:
+                raise ValueError(
+                    f"a hook returned a gradient of shape {answer.shape}, expected {seen.shape}"
+                )
+            cotangent = answer if recorded else answer._data
+        owned = False  # the hook may have kept it
+    return cotangent, owned
+
+
+def _retain(node, cotangent, create_graph):
+    tensor = node.retained and node.retained()
+    if tensor is not None:
+        gradient = cotangent if create_graph else Tensor._wrap(cotangent.copy())
+        tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
+
+
+def unbroadcast(cotangent, shape, name):
+    """Sum ``cotangent`` over the axes along which an input of ``shape`` was broadcast.
+
+    Broadcasting copies an input along an axis, so by linearity its cotangent is the sum over the copies.
+
+    >>> unbroadcast(np.ones((2, 3)), (3,), "add")
+    array([2., 2., 2.])
+    """
+    added = len(cotangent.shape) - len(shape)
+    stretched = [
+        axis
+        for axis in range(len(cotangent.shape))
+        if axis < added or (shape[axis - added] == 1 and cotangent.shape[axis] != 1)
+    ]
+    kept = tuple(
+        1 if axis in stretched else length
+        for axis, length in enumerate(cotangent.shape)
+        if axis >= added
+    )
+    if added < 0 or kept != tuple(shape):
+        raise RuntimeError(
+            f"the backward of {name} returned a cotangent of shape {tuple(cotangent.shape)} "
+            f"for an input of shape {tuple(shape)}"
+        )
+    xp = array_namespace(cotangent)
+    if stretched:
+        cotangent = xp.sum(cotangent, axis=tuple(stretched), keepdims=True)
+    return xp.reshape(cotangent, shape)

@@ -1,0 +1,19 @@
+"""Which array module, where memory comes from, random numbers, and the few things where NumPy and CuPy differ."""
+
+from .base import Backend, array_namespace, backend_of, is_array
+from .device import default_device, device, get_backend
+from .random import Random, default_random, manual_seed, use_random
+
+__all__ = [
+    "Backend",
+    "Random",
+    "array_namespace",
+    "backend_of",
+    "default_device",
+    "default_random",
+    "device",
+    "get_backend",
+    "is_array",
+    "manual_seed",
+    "use_random",
+]

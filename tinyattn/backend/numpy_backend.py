@@ -1,0 +1,38 @@
+"""Arrays in the host's memory, computed by NumPy."""
+
+import numpy as np
+
+from .base import Backend, register_array_type
+from .tracked import Equality, TrackedArray
+
+
+class NumpyBackend(Backend):
+    """NumPy on the CPU: the device ``"cpu"``."""
+
+    device = "cpu"
+    kind = "cpu"
+    xp = np
+    array_type = np.ndarray
+
+    def asarray(self, data, dtype=None):
+        return np.asarray(data, dtype=dtype)
+
+    def to_host(self, array):
+        return array
+
+    def tracked(self, array, on_write):
+        view = array.view(TrackedArray)
+        view._on_write = on_write
+        return view
+
+    def equality(self, array, same):
+        result = np.asarray(array).view(Equality)
+        result.same = same
+        return result
+
+    def scatter_add(self, target, index, values):
+        np.add.at(target, index, values)
+
+
+BACKEND = NumpyBackend()
+register_array_type(np.ndarray, lambda array: BACKEND)

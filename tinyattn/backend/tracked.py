@@ -1,0 +1,66 @@
+"""NumPy arrays handed out to users, with a little more than NumPy's own behaviour."""
+
+import numpy as np
+
+
+class TrackedArray(np.ndarray):
+    """A view of a tensor's memory that counts writes.
+
+    ``tensor.data`` hands this out, so that writing into the memory of a live graph is noticed at backward
+    instead of giving a wrong gradient. Views of it report too; arithmetic on it gives plain arrays.
+    """
+
+    _on_write = None
+
+    def __array_finalize__(self, parent):
+        self._on_write = getattr(parent, "_on_write", None)
+
+    def _report(self):
+        if self._on_write is not None:
+            self._on_write()
+
+    def __setitem__(self, index, value):
+        super().__setitem__(index, value)
+        self._report()
+
+    def fill(self, value):
+        super().fill(value)
+        self._report()
+
+    def sort(self, *args, **kwargs):
+        super().sort(*args, **kwargs)
+        self._report()
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
+        plain_inputs = [_plain(value) for value in inputs]
+        if out:
+            kwargs["out"] = tuple(_plain(value) for value in out)
+        result = getattr(ufunc, method)(*plain_inputs, **kwargs)
+        written = inputs[:1] if method == "at" else out
+        for value in written:
+            if isinstance(value, TrackedArray):
+                value._report()
+        return out[0] if len(out) == 1 else result
+
+    def __repr__(self):
+        return repr(_plain(self))
+
+
+def _plain(value):
+    return value.view(np.ndarray) if isinstance(value, TrackedArray) else value
+
+
+class Equality(np.ndarray):
+    """The elementwise equality of two tensors, whose truth is their identity.
+
+    ``a in [b]`` asks for the truth of ``a == b``. For plain arrays of several elements that is an error, which would
+    make tensors useless in lists; here it is whether both are the same tensor. One element keeps its own truth.
+    """
+
+    same = False
+
+    def __array_finalize__(self, parent):
+        self.same = getattr(parent, "same", False)
+
+    def __bool__(self):
+        return self.same if self.size > 1 else bool(self.view(np.ndarray))
