@@ -2,9 +2,8 @@
 
 import numpy as np
 
-PSEUDO_COUNT = (
-    0.1  # added to every count, so that what training never saw costs much and not everything
-)
+# Added to every count, so that what training never saw costs much and not everything.
+PSEUDO_COUNT = 0.1
 
 
 def unigram_loss(train, validation, vocabulary_size):
