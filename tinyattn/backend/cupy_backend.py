@@ -1,0 +1,159 @@
+"""Arrays on an NVIDIA GPU, computed by CuPy: the devices ``"cuda"``, ``"cuda:1"``, ...
+
+Imported only when such a device is asked for. Float32 matrix products keep their full precision:
+CuPy would round their inputs to TF32 if the environment variable CUPY_TF32 were set, and nothing
+here sets it.
+"""
+
+from .base import Backend, register_array_type
+
+try:
+    import cupy
+    import cupyx
+except ImportError as error:
+    raise RuntimeError(
+        f'a "cuda" device was asked for, but CuPy is missing ({error}): install it with '
+        "pip install cupy-cuda13x (cupy-cuda12x for a CUDA 12 driver), "
+        'or use the device "cpu", or "strict" to check code without a GPU'
+    ) from error
+
+
+class CupyBackend(Backend):
+    """CuPy on one GPU.
+
+    CuPy allocates and computes on the GPU that is current in the calling thread. Creating anything
+    here makes this backend's GPU the current one, so that a thread that works on one GPU, as all of
+    tinyattn's do, never meets another.
+
+    Sums over duplicate indices are made by atomic additions in no fixed order: in floating point
+    the last bit may differ from run to run, and from the CPU.
+
+    Args:
+        number: which GPU, counted from 0.
+
+    Raises:
+        RuntimeError: if there is no GPU of that number, or no driver.
+    """
+
+    kind = "cuda"
+    xp = cupy
+    array_type = cupy.ndarray
+
+    def __init__(self, number):
+        self.device = f"cuda:{number}" if number else "cuda"
+        count = _count_gpus(self.device)
+        if number >= count:
+            present = ", ".join(f"cuda:{i}" for i in range(count))
+            raise RuntimeError(
+                f'device "{self.device}" was asked for, but this machine has only {present}'
+            )
+        self._gpu = cupy.cuda.Device(number)
+
+    def asarray(self, data, dtype=None):
+        self._gpu.use()
+        if isinstance(data, TrackedCupyArray):
+            data = data.view(type=cupy.ndarray)
+        return cupy.asarray(data, dtype=dtype)
+
+    def empty(self, shape, dtype):
+        self._gpu.use()
+        return cupy.empty(shape, dtype=dtype)
+
+    def zeros(self, shape, dtype):
+        self._gpu.use()
+        return cupy.zeros(shape, dtype=dtype)
+
+    def to_host(self, array):
+        return array.get()
+
+    def tracked(self, array, on_write):
+        view = array.view(type=TrackedCupyArray)
+        view._on_write = on_write
+        return view
+
+    def scatter_add(self, target, index, values):
+        if target.dtype.kind == "i" and target.dtype.itemsize == 8:
+            # CuPy has no atomic addition of int64; in two's complement that of uint64 gives the
+            # same bits.
+            target = target.view(cupy.uint64)
+            if isinstance(values, cupy.ndarray):
+                values = values.astype(cupy.int64, copy=False).view(cupy.uint64)
+        cupyx.scatter_add(target, index, values)
+
+    def check_indices(self, ids, size, name="index"):
+        if ids.size == 0:
+            return
+        # One answer from the GPU in the usual case, not a smallest and a largest.
+        if bool(((ids < -size) | (ids >= size)).any()):
+            super().check_indices(ids, size, name)
+
+    def synchronize(self):
+        self._gpu.synchronize()
+
+
+class TrackedCupyArray(cupy.ndarray):
+    """A view of a tensor's memory on the GPU that reports writes, also those through its own views.
+
+    Writes by ``out=`` arguments and by raw kernels go unnoticed.
+    """
+
+    def __array_finalize__(self, parent):
+        self._on_write = getattr(parent, "_on_write", None)
+
+    def _report(self):
+        # Only a view shares the tensor's memory; a result computed from one owns its own.
+        if self._on_write is not None and self.base is not None:
+            self._on_write()
+
+
+def _reporting(name):
+    method = getattr(cupy.ndarray, name)
+
+    def write(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        self._report()
+        return result
+
+    write.__name__ = name
+    return write
+
+
+for _name in (
+    "__setitem__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ "
+    "__iand__ __ior__ __ixor__ __ilshift__ __irshift__ fill partition put scatter_add "
+    "scatter_max scatter_min set sort"
+).split():
+    setattr(TrackedCupyArray, _name, _reporting(_name))
+
+
+_backends = {}
+
+
+def backend_for(number):
+    """The backend of one GPU; the same object each time.
+
+    Raises:
+        RuntimeError: if CuPy finds no such GPU.
+    """
+    if number not in _backends:
+        _backends[number] = CupyBackend(number)
+    return _backends[number]
+
+
+def _count_gpus(device):
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        count, reason = 0, str(error)
+    else:
+        reason = "the driver reports none"
+    if count == 0:
+        raise RuntimeError(
+            f'device "{device}" was asked for, but CuPy finds no NVIDIA GPU here ({reason}): '
+            "install the NVIDIA driver that fits this CuPy, "
+            'or use the device "cpu", or "strict" to check code without a GPU'
+        )
+    return count
+
+
+register_array_type(cupy.ndarray, lambda array: backend_for(array.data.device_id))

@@ -1,0 +1,413 @@
+"""An array in host memory that refuses what a CuPy array refuses: to check code without a GPU.
+
+Where CuPy 14 differs from NumPy, ``StrictArray`` follows CuPy:
+
+- nothing is converted between host and device unasked: ``numpy.asarray(strict)`` and ``strict +
+  numpy_array`` are a TypeError (Python and NumPy scalars are welcome, as is an array of the host
+  used as an index);
+- reductions and indexing give arrays of no dimensions, never scalars; ``int``, ``float``, ``bool``
+  and ``item`` ask for the value;
+- an integer array used as an index wraps around where it is out of range, silently;
+- a float that does not fit an integer dtype becomes the nearest that does;
+- no floating-point warnings;
+- only the methods that CuPy has.
+
+Dtypes follow NEP 50 in both: a Python scalar takes the array's dtype, but ``numpy.float64(2)`` is a
+float64 and makes a float32 array float64. The engine turns NumPy scalars into Python ones for that
+reason.
+"""
+
+import numpy as np
+
+from .strict_semantics import cast, device_index
+
+_SCALAR_TYPES = (bool, int, float, complex, np.generic)
+_NO_CONVERSION = (
+    "a strict array is not converted to a NumPy array implicitly (CuPy would refuse too): "
+    "use `.get()`, or `.numpy()` of a tensor"
+)
+
+
+class StrictArray:
+    """An n-dimensional array that behaves like ``cupy.ndarray``, in the host's memory.
+
+    Made by the functions of its namespace (``get_backend("strict").xp``), as CuPy arrays are.
+
+    Args:
+        memory: the NumPy array to wrap; it is not copied.
+        on_write: called after every write through this array or a view of it.
+
+    >>> from tinyattn.backend import get_backend
+    >>> xp = get_backend("strict").xp
+    >>> xp.sum(xp.ones((2, 3))).shape
+    ()
+    >>> import numpy as np
+    >>> np.ones(3) + xp.ones(3)
+    Traceback (most recent call last):
+        ...
+    TypeError: unsupported type <class 'numpy.ndarray'>: ...
+    """
+
+    __slots__ = ("__weakref__", "_memory", "_on_write")
+    __array_priority__ = 100
+    __hash__ = None
+    _namespace = None  # set by strict_namespace, which needs this class first
+
+    def __init__(self, memory, on_write=None):
+        self._memory = memory
+        self._on_write = on_write
+
+    # What it is
+
+    shape = property(lambda self: self._memory.shape)
+    ndim = property(lambda self: self._memory.ndim)
+    size = property(lambda self: self._memory.size)
+    dtype = property(lambda self: self._memory.dtype)
+    strides = property(lambda self: self._memory.strides)
+    flags = property(lambda self: self._memory.flags)
+    itemsize = property(lambda self: self._memory.itemsize)
+    nbytes = property(lambda self: self._memory.nbytes)
+    T = property(lambda self: self._view(self._memory.T))
+    mT = property(lambda self: self._view(self._memory.mT))
+
+    @property
+    def base(self):
+        base = self._memory.base
+        return None if base is None else StrictArray(base)
+
+    @shape.setter
+    def shape(self, shape):
+        self._memory.shape = shape
+
+    def __array_namespace__(self, *, api_version=None):
+        return type(self)._namespace
+
+    # To and from the host
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(_NO_CONVERSION)
+
+    def get(self):
+        """A copy as a NumPy array."""
+        return self._memory.copy()
+
+    def set(self, array):
+        """Copy a NumPy array of the same shape and dtype into this one."""
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"expected a numpy.ndarray, got {type(array).__name__}")
+        if array.dtype != self.dtype or array.shape != self.shape:
+            raise ValueError(
+                f"expected {self.dtype} of shape {self.shape}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        self._memory[...] = array
+        self._report()
+
+    def item(self, *index):
+        return self._memory.item(*index)
+
+    def tolist(self):
+        return self._memory.tolist()
+
+    def tobytes(self):
+        return self._memory.tobytes()
+
+    def __int__(self):
+        return int(self._memory)
+
+    def __float__(self):
+        return float(self._memory)
+
+    def __complex__(self):
+        return complex(self._memory)
+
+    def __bool__(self):
+        return bool(self._memory)
+
+    def __repr__(self):
+        return repr(self._memory)
+
+    def __str__(self):
+        return str(self._memory)
+
+    def __format__(self, specification):
+        return format(self._memory, specification)
+
+    def __len__(self):
+        return len(self._memory)
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    # NumPy's functions on it: CuPy's own answer, where CuPy has the function
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        function = getattr(type(self)._namespace, ufunc.__name__, None)
+        if method != "__call__" or function is None:
+            return NotImplemented
+        if any(_takes_over(value) for value in inputs):
+            return NotImplemented
+        if "out" in kwargs:
+            (kwargs["out"],) = kwargs["out"]
+        return function(*inputs, **kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        own = getattr(type(self)._namespace, function.__name__, None)
+        if own is None or not all(issubclass(t, (StrictArray, np.ndarray)) for t in types):
+            return NotImplemented
+        return own(*args, **kwargs)
+
+    # Indexing
+
+    def __getitem__(self, index):
+        index, is_view = device_index(self._memory.shape, _unwrapped_index(index))
+        result = _as_array(self._memory[index])
+        if is_view:
+            return self._view(result)
+        return StrictArray(result if result.base is None else result.copy())
+
+    def __setitem__(self, index, value):
+        if isinstance(value, StrictArray):
+            value = cast(value._memory, self.dtype)
+        elif isinstance(value, np.ndarray) and value.size != 1:
+            raise ValueError(
+                f"a NumPy array of shape {value.shape} is not written into a strict array "
+                "implicitly (CuPy would refuse too): convert it with asarray first"
+            )
+        index, _ = device_index(self._memory.shape, _unwrapped_index(index))
+        with np.errstate(all="ignore"):
+            self._memory[index] = value
+        self._report()
+
+    # Copies, views, casts
+
+    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+        if not copy and self.dtype == dtype:
+            return self
+        return StrictArray(cast(self._memory, dtype, order))
+
+    def copy(self, order="C"):
+        return StrictArray(self._memory.copy(order))
+
+    def view(self, dtype=None):
+        return self._view(self._memory.view() if dtype is None else self._memory.view(dtype))
+
+    def reshape(self, *shape, order="C"):
+        return self._view(self._memory.reshape(*shape, order=order))
+
+    def ravel(self, order="C"):
+        return self._view(self._memory.ravel(order))
+
+    def flatten(self, order="C"):
+        return StrictArray(self._memory.flatten(order))
+
+    def squeeze(self, axis=None):
+        return self._view(self._memory.squeeze(axis))
+
+    def swapaxes(self, axis1, axis2):
+        return self._view(self._memory.swapaxes(axis1, axis2))
+
+    def transpose(self, *axes):
+        return self._view(self._memory.transpose(*axes))
+
+    def diagonal(self, offset=0, axis1=0, axis2=1):
+        return self._view(self._memory.diagonal(offset, axis1, axis2))
+
+    def fill(self, value):
+        self[...] = value
+
+    def sort(self, axis=-1):
+        self._memory.sort(axis)
+        self._report()
+
+    # Reductions and other methods: the namespace's functions
+
+    def all(self, axis=None, out=None, keepdims=False):
+        return self._namespace.all(self, axis, out, keepdims)
+
+    def any(self, axis=None, out=None, keepdims=False):
+        return self._namespace.any(self, axis, out, keepdims)
+
+    def argmax(self, axis=None, out=None, keepdims=False):
+        return self._namespace.argmax(self, axis, out, keepdims=keepdims)
+
+    def argmin(self, axis=None, out=None, keepdims=False):
+        return self._namespace.argmin(self, axis, out, keepdims=keepdims)
+
+    def argsort(self, axis=-1):
+        return self._namespace.argsort(self, axis)
+
+    def clip(self, min=None, max=None, out=None):
+        return self._namespace.clip(self, min, max, out)
+
+    def cumprod(self, axis=None, dtype=None, out=None):
+        return self._namespace.cumprod(self, axis, dtype, out)
+
+    def cumsum(self, axis=None, dtype=None, out=None):
+        return self._namespace.cumsum(self, axis, dtype, out)
+
+    def dot(self, other, out=None):
+        return self._namespace.dot(self, other, out)
+
+    def max(self, axis=None, out=None, keepdims=False):
+        return self._namespace.max(self, axis, out, keepdims)
+
+    def mean(self, axis=None, dtype=None, out=None, keepdims=False):
+        return self._namespace.mean(self, axis, dtype, out, keepdims)
+
+    def min(self, axis=None, out=None, keepdims=False):
+        return self._namespace.min(self, axis, out, keepdims)
+
+    def nonzero(self):
+        return self._namespace.nonzero(self)
+
+    def prod(self, axis=None, dtype=None, out=None, keepdims=False):
+        return self._namespace.prod(self, axis, dtype, out, keepdims)
+
+    def repeat(self, repeats, axis=None):
+        return self._namespace.repeat(self, repeats, axis)
+
+    def round(self, decimals=0, out=None):
+        return self._namespace.round(self, decimals, out)
+
+    def std(self, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+        return self._namespace.std(self, axis, dtype, out, ddof, keepdims=keepdims)
+
+    def sum(self, axis=None, dtype=None, out=None, keepdims=False):
+        return self._namespace.sum(self, axis, dtype, out, keepdims)
+
+    def take(self, indices, axis=None, out=None):
+        return self._namespace.take(self, indices, axis, out)
+
+    def trace(self, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+        return self._namespace.trace(self, offset, axis1, axis2, dtype, out)
+
+    def var(self, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+        return self._namespace.var(self, axis, dtype, out, ddof, keepdims=keepdims)
+
+    # Ownership of writes
+
+    def _view(self, memory):
+        return StrictArray(memory, self._on_write)
+
+    def _report(self):
+        if self._on_write is not None:
+            self._on_write()
+
+
+def operand(value):
+    """The NumPy value of an operand: a strict array's memory or a scalar.
+
+    Raises:
+        TypeError: for anything else, host arrays above all.
+    """
+    if isinstance(value, StrictArray):
+        return value._memory
+    if isinstance(value, _SCALAR_TYPES):
+        return value
+    raise TypeError(
+        f"unsupported type {type(value)}: a strict array works with strict arrays and scalars only "
+        "(CuPy would refuse too); convert with asarray first"
+    )
+
+
+def _unwrapped_index(index):
+    if isinstance(index, tuple):
+        return tuple(_unwrapped_index(entry) for entry in index)
+    return index._memory if isinstance(index, StrictArray) else index
+
+
+def _as_array(result):
+    return result if isinstance(result, np.ndarray) else np.asarray(result)
+
+
+def _takes_over(other):
+    """Whether ``other`` is of a class that answers mixed operations itself, as a Tensor does."""
+    return not isinstance(other, StrictArray) and getattr(other, "__array_ufunc__", other) is None
+
+
+def _add_operators():
+    def forward(ufunc):
+        def method(self, other):
+            if _takes_over(other):
+                return NotImplemented
+            with np.errstate(all="ignore"):
+                return StrictArray(_as_array(ufunc(self._memory, operand(other))))
+
+        return method
+
+    def reflected(ufunc):
+        def method(self, other):
+            if _takes_over(other):
+                return NotImplemented
+            with np.errstate(all="ignore"):
+                return StrictArray(_as_array(ufunc(operand(other), self._memory)))
+
+        return method
+
+    def in_place(ufunc):
+        def method(self, other):
+            if _takes_over(other):
+                return NotImplemented
+            with np.errstate(all="ignore"):
+                ufunc(self._memory, operand(other), out=self._memory)
+            self._report()
+            return self
+
+        return method
+
+    def unary(ufunc):
+        def method(self):
+            with np.errstate(all="ignore"):
+                return StrictArray(_as_array(ufunc(self._memory)))
+
+        return method
+
+    binary = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "truediv": np.true_divide,
+        "floordiv": np.floor_divide,
+        "mod": np.remainder,
+        "pow": np.power,
+        "matmul": np.matmul,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "lshift": np.left_shift,
+        "rshift": np.right_shift,
+    }
+    for name, ufunc in binary.items():
+        setattr(StrictArray, f"__{name}__", forward(ufunc))
+        setattr(StrictArray, f"__r{name}__", reflected(ufunc))
+        if name != "matmul":  # CuPy has no in-place matrix product
+            setattr(StrictArray, f"__i{name}__", in_place(ufunc))
+    comparisons = {
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "eq": np.equal,
+        "ne": np.not_equal,
+    }
+    for name, ufunc in comparisons.items():
+        setattr(StrictArray, f"__{name}__", forward(ufunc))
+    for name, ufunc in {
+        "neg": np.negative,
+        "pos": np.positive,
+        "abs": np.absolute,
+        "invert": np.invert,
+    }.items():
+        setattr(StrictArray, f"__{name}__", unary(ufunc))
+
+
+_add_operators()

@@ -1,0 +1,45 @@
+"""The device ``"strict"``: host memory that behaves like a GPU's, where there is no GPU."""
+
+import numpy as np
+
+from .base import Backend, register_array_type
+from .strict_array import StrictArray
+from .strict_namespace import NAMESPACE
+from .strict_semantics import device_index
+
+
+class StrictBackend(Backend):
+    """Arrays that refuse what CuPy refuses (see ``strict_array``), computed by NumPy.
+
+    >>> from tinyattn.backend import get_backend
+    >>> backend = get_backend("strict")
+    >>> backend.to_host(backend.asarray([1.0, 2.0]) * 2)
+    array([2., 4.])
+    """
+
+    device = "strict"
+    kind = "strict"
+    xp = NAMESPACE
+    array_type = StrictArray
+
+    def asarray(self, data, dtype=None):
+        return NAMESPACE.asarray(data, dtype)
+
+    def to_host(self, array):
+        return array.get()
+
+    def tracked(self, array, on_write):
+        return StrictArray(array._memory, on_write)
+
+    def scatter_add(self, target, index, values):
+        indices = tuple(_memory(entry) for entry in index) if isinstance(index, tuple) else index
+        numpy_index, _ = device_index(target.shape, _memory(indices))
+        np.add.at(target._memory, numpy_index, _memory(values))
+
+
+def _memory(value):
+    return value._memory if isinstance(value, StrictArray) else value
+
+
+BACKEND = StrictBackend()
+register_array_type(StrictArray, lambda array: BACKEND)
