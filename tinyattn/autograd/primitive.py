@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from ..backend import array_namespace, backend_of, get_backend, is_array
+from ..backend import backend_of, get_backend, is_array
 from . import anomaly
 from .modes import current_mode
 from .tensor import Tensor
