@@ -126,6 +126,9 @@ def test_writes_through_a_tracked_view_are_reported(backend):
     tracked.fill(0.5)
     assert len(writes) == 5
     assert backend.to_host(array).tolist() == [[0.5] * 3] * 2
+    plain = backend.untracked(tracked)
+    assert type(plain) is backend.array_type
+    assert (ta.tensor([1.0, 1.0, 1.0], device=backend.device) * tracked).shape == (2, 3)
     doubled = tracked * 2  # of its own memory
     doubled += 1
     assert len(writes) == 5

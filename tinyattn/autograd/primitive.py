@@ -332,8 +332,8 @@ def _plain_input(value):
     """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, so that they promote nothing."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        return value.view(np.ndarray)
+    if is_array(value):
+        return backend_of(value).untracked(value)
     return value
 
 

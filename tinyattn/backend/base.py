@@ -38,6 +38,10 @@ class Backend:
         """A view of ``array`` that calls ``on_write()`` whenever it is written through."""
         raise NotImplementedError
 
+    def untracked(self, array):
+        """``array`` as a plain array of this backend: what ``tracked`` made takes part in operations as this."""
+        return array
+
     def equality(self, array, same):
         """The elementwise equality of two tensors; ``same`` tells whether they are one object."""
         return array

@@ -51,8 +51,8 @@ class CupyBackend(Backend):
 
     def asarray(self, data, dtype=None):
         self._gpu.use()
-        if isinstance(data, TrackedCupyArray):
-            data = data.view(type=cupy.ndarray)
+        if isinstance(data, cupy.ndarray):
+            data = self.untracked(data)
         return cupy.asarray(data, dtype=dtype)
 
     def empty(self, shape, dtype):
@@ -70,6 +70,9 @@ class CupyBackend(Backend):
         view = array.view(type=TrackedCupyArray)
         view._on_write = on_write
         return view
+
+    def untracked(self, array):
+        return array if type(array) is cupy.ndarray else array.view(type=cupy.ndarray)
 
     def scatter_add(self, target, index, values):
         if target.dtype.kind == "i" and target.dtype.itemsize == 8:

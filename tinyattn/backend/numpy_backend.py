@@ -25,6 +25,9 @@ class NumpyBackend(Backend):
         view._on_write = on_write
         return view
 
+    def untracked(self, array):
+        return array if type(array) is np.ndarray else array.view(np.ndarray)
+
     def equality(self, array, same):
         result = np.asarray(array).view(Equality)
         result.same = same
