@@ -98,6 +98,13 @@ def test_a_tracked_view_passes_its_report_on_to_views_of_it_only(cupy_backend, c
     assert backend.untracked(array) is array
 
 
+def test_the_equality_of_two_tensors_is_true_where_they_are_one(cupy_backend, array):
+    backend = object.__new__(cupy_backend.CupyBackend)
+    assert bool(backend.equality(array, same=True)) is True
+    assert bool(backend.equality(array, same=False)) is False
+    assert backend.equality(array, same=True)[0].same is None
+
+
 def test_every_writing_method_of_cupy_arrays_reports(cupy_backend, cupy):
     operators = "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul"
     in_place = [f"__i{operator}__" for operator in operators.split()]

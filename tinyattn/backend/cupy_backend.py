@@ -74,6 +74,11 @@ class CupyBackend(Backend):
     def untracked(self, array):
         return array if type(array) is cupy.ndarray else array.view(type=cupy.ndarray)
 
+    def equality(self, array, same):
+        view = array.view(type=_CupyEquality)
+        view.same = same
+        return view
+
     def scatter_add(self, target, index, values):
         if target.dtype.kind == "i" and target.dtype.itemsize == 8:
             # CuPy has no atomic addition of int64; in two's complement that of uint64 gives the
@@ -107,6 +112,17 @@ class TrackedCupyArray(cupy.ndarray):
         # Only a view shares the tensor's memory; a result computed from one owns its own.
         if self._on_write is not None and self.base is not None:
             self._on_write()
+
+
+class _CupyEquality(cupy.ndarray):
+    """What ``tracked.Equality`` is for NumPy: its truth is whether both tensors are one object."""
+
+    same = None
+
+    def __bool__(self):
+        if self.size > 1 and self.same is not None:
+            return self.same
+        return super().__bool__()
 
 
 def _reporting(name):

@@ -31,10 +31,29 @@ class StrictBackend(Backend):
     def tracked(self, array, on_write):
         return StrictArray(array._memory, on_write)
 
+    def untracked(self, array):
+        return array if type(array) is StrictArray else StrictArray(array._memory)
+
+    def equality(self, array, same):
+        return _StrictEquality(array._memory, same)
+
     def scatter_add(self, target, index, values):
         indices = tuple(_memory(entry) for entry in index) if isinstance(index, tuple) else index
         numpy_index, _ = device_index(target.shape, _memory(indices))
         np.add.at(target._memory, numpy_index, _memory(values))
+
+
+class _StrictEquality(StrictArray):
+    """What ``tracked.Equality`` is for NumPy: its truth is whether both tensors are one object."""
+
+    __slots__ = ("same",)
+
+    def __init__(self, memory, same):
+        super().__init__(memory)
+        self.same = same
+
+    def __bool__(self):
+        return self.same if self.size > 1 else super().__bool__()
 
 
 def _memory(value):

@@ -57,10 +57,9 @@ class Equality(np.ndarray):
     make tensors useless in lists; here it is whether both are the same tensor. One element keeps its own truth.
     """
 
-    same = False
-
-    def __array_finalize__(self, parent):
-        self.same = getattr(parent, "same", False)
+    same = None  # of a part of a comparison nothing is known: several elements are an error again
 
     def __bool__(self):
-        return self.same if self.size > 1 else bool(self.view(np.ndarray))
+        if self.size > 1 and self.same is not None:
+            return self.same
+        return bool(self.view(np.ndarray))
