@@ -15,8 +15,8 @@ class Random:
     Args:
         seed: a whole number or a sequence of them; None takes one from the operating system.
 
-    >>> Random(0).integers(10) == Random(0).integers(10)
-    True
+    >>> Random(0).integers(100, size=3).tolist()
+    [85, 63, 51]
     """
 
     def __init__(self, seed=None):
