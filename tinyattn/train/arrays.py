@@ -56,12 +56,13 @@ def _require_string(name):
     return name
 
 
-def arrays_from_bytes(content, name="the checkpoint"):
+def arrays_from_bytes(content, name="the checkpoint", advice="take another copy"):
     """The arrays that ``arrays_to_bytes`` wrote, every one checked before any is given out.
 
     Args:
         content: bytes of a safetensors file.
         name: what to call the file in a message.
+        advice: what to do instead, for the message.
 
     Raises:
         DamagedFileError: where the content is not exactly what was written.
@@ -80,11 +81,9 @@ def arrays_from_bytes(content, name="the checkpoint"):
         AttributeError,
         OverflowError,
     ) as error:
-        raise DamagedFileError(f"{name} is damaged ({error}): take an older state") from None
+        raise DamagedFileError(f"{name} is damaged ({error}): {advice}") from None
     if metadata.get(_DIGEST) != _digest(arrays):
-        raise DamagedFileError(
-            f"{name} is damaged (its contents differ from its own digest): take an older state"
-        )
+        raise DamagedFileError(f"{name} is damaged (its digest differs): {advice}")
     return arrays
 
 

@@ -6,40 +6,12 @@ defaults are the preset ``fast``; the other presets are what differs from it.
 """
 
 import dataclasses
-import typing
+import json
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
 from ..data import InputError
-
-
-@dataclass(frozen=True)
-class Range:
-    """What a number may be: from ``low`` to ``high``, ends included unless said otherwise."""
-
-    low: float
-    high: float = float("inf")
-    open_low: bool = False
-    open_high: bool = False
-
-    def __contains__(self, value):
-        above = value > self.low if self.open_low else value >= self.low
-        below = value < self.high if self.open_high else value <= self.high
-        return bool(above and below) and value != float("inf")
-
-    def __str__(self):
-        text = f"{'above' if self.open_low else 'at least'} {self.low:g}"
-        if self.high != float("inf"):
-            text += f" and {'below' if self.open_high else 'at most'} {self.high:g}"
-        return text
-
-
-Count = Annotated[int, Range(1)]
-CountOrNone = Annotated[int, Range(0)]
-Share = Annotated[float, Range(0, 1)]
-Probability = Annotated[float, Range(0, 1, open_high=True)]
-Positive = Annotated[float, Range(0, open_low=True)]
-NotNegative = Annotated[float, Range(0)]
+from .ranges import Count, CountOrZero, NotNegative, Positive, Probability, Share, check_ranges
 
 
 @dataclass(frozen=True)
@@ -114,7 +86,7 @@ class OptimizerOptions:
     final_share: Share = 0.0
     """Learning rate at the end, as a share of the largest [of 1]."""
 
-    warmup_steps: CountOrNone = 10
+    warmup_steps: CountOrZero = 10
     """Steps over which the learning rate rises from 0 [steps]."""
 
     beta1: Probability = 0.9
@@ -137,7 +109,7 @@ class OptimizerOptions:
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class RunOptions:
     """What is run, for how long, and where to."""
 
     data: str = "pydoc"
@@ -155,7 +127,7 @@ class TrainConfig:
     batch_size: Count = 12
     """Windows of text in a step [windows]."""
 
-    seed: CountOrNone = 1337
+    seed: CountOrZero = 1337
     """Start of all random streams: weights, order of the text, dropout, samples."""
 
     device: str | None = None
@@ -170,26 +142,29 @@ class TrainConfig:
     evaluate_every: Count = 100
     """Steps from one evaluation and saved state to the next [steps]."""
 
-    sample_every: CountOrNone = 100
+    sample_every: CountOrZero = 100
     """Steps from one printed sample to the next; 0: never [steps]."""
 
     sample_length: Count = 200
     """Length of a printed sample [characters]."""
 
-    snapshots: CountOrNone = 0
+    snapshots: CountOrZero = 0
     """Copies of the model to keep along the way, the first and last step included [files]."""
 
     stop_after: Count | None = None
     """Steps after which this call saves and stops, the schedule unchanged [steps]."""
 
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run: the three groups of options."""
+
+    run: RunOptions = field(default_factory=RunOptions)
     architecture: ModelOptions = field(default_factory=ModelOptions)
-    """What is trained."""
-
     optimization: OptimizerOptions = field(default_factory=OptimizerOptions)
-    """How it is trained."""
 
 
-GROUPS = ("architecture", "optimization")
+GROUPS = {"run": RunOptions, "architecture": ModelOptions, "optimization": OptimizerOptions}
 
 _NANOGPT = {
     # nanoGPT's config/train_shakespeare_char.py and the defaults of its train.py.
@@ -221,17 +196,6 @@ PRESETS = {
 }
 
 
-def fields_by_name():
-    """Every option's dataclass field by its name, which is unique across the groups."""
-    found = {}
-    for owner in (TrainConfig, ModelOptions, OptimizerOptions):
-        hints = typing.get_type_hints(owner, include_extras=True)
-        for one in dataclasses.fields(owner):
-            if one.name not in GROUPS:
-                found[one.name] = (one, hints[one.name])
-    return found
-
-
 def make_config(options=None, **more):
     """A checked configuration from a flat dict of options, above the preset it names.
 
@@ -246,23 +210,15 @@ def make_config(options=None, **more):
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: expected one of {', '.join(PRESETS)}")
     options = {**PRESETS[preset], **options}
-    known = fields_by_name()
-    for name in options:
-        if name not in known:
-            raise InputError(f"unknown option {name!r}: tinyattn train --help lists them")
-    parts = [
-        {name: value for name, value in options.items() if name in _names(owner)}
-        for owner in (TrainConfig, ModelOptions, OptimizerOptions)
-    ]
-    config = TrainConfig(
-        **parts[0], architecture=ModelOptions(**parts[1]), optimization=OptimizerOptions(**parts[2])
-    )
+    groups = {}
+    for group, owner in GROUPS.items():
+        names = [one.name for one in dataclasses.fields(owner)]
+        groups[group] = owner(**{name: options.pop(name) for name in names if name in options})
+    if options:
+        raise InputError(f"unknown option {min(options)!r}: tinyattn train --help lists them")
+    config = TrainConfig(**groups)
     check_config(config)
     return config
-
-
-def _names(owner):
-    return {one.name for one in dataclasses.fields(owner)}
 
 
 def flatten(config):
@@ -271,67 +227,55 @@ def flatten(config):
     >>> flatten(TrainConfig())["heads"]
     4
     """
-    values = dataclasses.asdict(config)
-    for group in GROUPS:
-        values.update(values.pop(group))
-    return values
+    return flatten_groups(config.run, config.architecture, config.optimization)
+
+
+def flatten_groups(*groups):
+    """The options of several groups as one dict."""
+    return {name: value for group in groups for name, value in dataclasses.asdict(group).items()}
+
+
+def config_to_json(config):
+    """``config`` as JSON, grouped as the dataclasses are."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def options_from_json(text, name="the configuration"):
+    """The flat dict of options in JSON text, whether grouped (as in ``config.json``) or flat.
+
+    Raises:
+        InputError: where the text is not JSON of that form.
+
+    >>> options_from_json('{"run": {"steps": 5}, "heads": 2}')
+    {'steps': 5, 'heads': 2}
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{name} is not JSON ({error}): give a JSON file of options") from None
+    if not isinstance(content, dict):
+        raise InputError(f'{name} must hold a JSON object, such as {{"steps": 100}}')
+    options = {}
+    for key, value in content.items():
+        if key in GROUPS and isinstance(value, dict):
+            options.update(value)
+        else:
+            options[key] = value
+    return options
 
 
 def check_config(config):
     """Raise an InputError that names the first option out of range or at odds with another."""
-    values = flatten(config)
-    for name, (_, hint) in fields_by_name().items():
-        _check_value(name, values[name], hint)
-    if config.architecture.channels % config.architecture.heads:
+    for group in (config.run, config.architecture, config.optimization):
+        check_ranges(group)
+    channels, heads = config.architecture.channels, config.architecture.heads
+    if channels % heads:
         raise InputError(
-            f"{option('channels')} {config.architecture.channels} cannot be shared by "
-            f"{option('heads')} {config.architecture.heads}: give channels that the heads divide"
+            f"--channels {channels} cannot be shared by --heads {heads}: "
+            f"give channels that the heads divide"
         )
-    head_dim = config.architecture.channels // config.architecture.heads
-    if config.architecture.positions == "rotary" and head_dim % 2:
+    if config.architecture.positions == "rotary" and channels // heads % 2:
         raise InputError(
-            f"rotary positions turn pairs of numbers, and a head has {head_dim}: "
-            f"give {option('channels')} and {option('heads')} with an even quotient"
+            f"rotary positions turn pairs of numbers, and a head has {channels // heads}: "
+            f"give --channels and --heads with an even quotient"
         )
-
-
-def _check_value(name, value, hint):
-    for choice in _alternatives(hint):
-        kind, limits = choice, None
-        if typing.get_origin(choice) is Annotated:
-            kind, limits = typing.get_args(choice)
-        if value is None and kind is type(None):
-            return
-        if typing.get_origin(kind) is Literal:
-            if value in typing.get_args(kind):
-                return
-            expected = ", ".join(map(str, typing.get_args(kind)))
-            raise InputError(f"{option(name)} must be one of {expected}, given {value!r}")
-        if kind is type(None) or not _is_a(value, kind):
-            continue
-        if limits is not None and value not in limits:
-            raise InputError(f"{option(name)} must be {limits}, given {value!r}")
-        return
-    expected = " or ".join(
-        getattr(typing.get_args(c)[0] if typing.get_args(c) else c, "__name__", str(c))
-        for c in _alternatives(hint)
-    )
-    raise InputError(f"{option(name)} must be {expected}, given {value!r}")
-
-
-def _alternatives(hint):
-    """The members of a union, or the type alone."""
-    if typing.get_origin(hint) in (typing.Union, type(int | None)):
-        return typing.get_args(hint)
-    return (hint,)
-
-
-def _is_a(value, kind):
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def option(name):
-    """How the command line spells an option: ``block_size`` is ``--block-size``."""
-    return "--" + name.replace("_", "-")

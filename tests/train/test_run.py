@@ -1,0 +1,124 @@
+"""A run's directory: refused when it is not one, and never half loaded."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tinyattn.data import CharVocabulary, InputError
+from tinyattn.train.arrays import DamagedFileError
+from tinyattn.train.config import make_config
+from tinyattn.train.run import RunDirectory, check_arrays
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(tmp_path / "run", make_config(steps=7), CharVocabulary("abc"))
+
+
+def write(run, step, names=("best", "last")):
+    run.write_states(names, {"w": np.full((2, 2), step)}, {"m": np.zeros(3)}, {"step": step})
+
+
+def test_a_run_gives_back_its_configuration_vocabulary_and_states(run):
+    write(run, 3)
+    write(run, 5, ["last"])
+    again = RunDirectory.open(run.path)
+    assert again.config() == make_config(steps=7)
+    assert again.vocabulary() == CharVocabulary("abc")
+    assert again.read_state("best")["step"] == 3
+    assert again.read_state("last")["step"] == 5
+    assert again.read_model("last")["w"].tolist() == [[5, 5], [5, 5]]
+    assert again.read_optimizer("last")["m"].tolist() == [0, 0, 0]
+
+
+def test_no_file_is_a_pickle_and_names_are_those_announced(run):
+    write(run, 3)
+    files = sorted(str(p.relative_to(run.path)) for p in run.path.rglob("*") if p.is_file())
+    state = ["model.safetensors", "optimizer.safetensors", "state.json"]
+    expected = [f"{name}/{file}" for name in ("best", "last") for file in state]
+    assert files == sorted([*expected, "config.json", "vocab.json"])
+
+
+def test_a_directory_that_holds_a_run_is_not_overwritten(run):
+    with pytest.raises(InputError, match="already holds a run"):
+        RunDirectory.create(run.path, make_config(), CharVocabulary("xyz"))
+    assert run.vocabulary() == CharVocabulary("abc")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, message in [
+        (tmp_path / "nowhere", "there is no directory"),
+        (tmp_path / "file", "there is no directory"),
+        (tmp_path, "is not a run"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            RunDirectory.open(path)
+    with pytest.raises(InputError, match="is a file"):
+        RunDirectory.create(tmp_path / "file", make_config(), CharVocabulary("a"))
+
+
+def test_a_run_without_a_state_says_so(run):
+    with pytest.raises(InputError, match="no state 'best': it stopped before"):
+        run.read_model("best")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
+@pytest.mark.parametrize("keep", [0, 10, 0.5, -1])
+def test_a_file_cut_short_is_damage_with_the_other_state_named(run, file, keep):
+    write(run, 3)
+    path = run.path / "last" / file
+    content = path.read_bytes()
+    # The newline that ends state.json may go; a byte of what it says may not.
+    content = content.rstrip() if file == "state.json" else content
+    path.write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
+    with pytest.raises(DamagedFileError, match=rf"{file} is damaged.*'best' may be whole"):
+        run.read_state("last")
+        run.read_model("last")
+        run.read_optimizer("last")
+
+
+def test_a_missing_file_is_named(run):
+    write(run, 3)
+    (run.path / "last" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"model\.safetensors is missing"):
+        run.read_model("last")
+
+
+@pytest.mark.parametrize(
+    "expected, given, message",
+    [
+        ({"w": (3, 4)}, {"w": (1, 4)}, r"'w' of shape \(1, 4\), and the model's is \(3, 4\)"),
+        ({"w": ()}, {"w": (1,)}, r"'w' of shape \(1,\), and the model's is \(\)"),
+        ({"w": ()}, {"w": (32000,)}, r"\(32000,\)"),
+        ({"w": (2,), "b": (2,)}, {"w": (2,)}, "no tensor 'b'"),
+        ({"w": (2,)}, {"w": (2,), "b": (2,)}, "a tensor 'b' that the model has not"),
+    ],
+)
+def test_arrays_of_another_model_are_refused_and_never_broadcast(expected, given, message):
+    with pytest.raises(InputError, match=message):
+        check_arrays(expected, {name: np.zeros(s) for name, s in given.items()}, "the file")
+
+
+def test_a_state_with_what_json_cannot_hold_is_refused_before_the_old_one_is_touched(run):
+    write(run, 3)
+    for state in ({"step": 4, "loss": float("nan")}, {"step": 4, "callback": print}):
+        with pytest.raises((TypeError, ValueError)):
+            run.write_states(["last"], {"w": np.zeros(2)}, {}, state)
+    with pytest.raises(TypeError, match="cannot save 'w'"):
+        run.write_states(["last"], {"w": None}, {}, {"step": 4})
+    assert run.read_state("last")["step"] == 3
+
+
+def test_snapshots_are_listed_in_order_and_read_back(run):
+    for step in (100, 0, 20):
+        run.write_snapshot(step, {"w": np.full(2, step)})
+    assert run.snapshot_steps() == [0, 20, 100]
+    assert run.read_snapshot(20)["w"].tolist() == [20, 20]
+
+
+def test_a_vocabulary_file_of_something_else_is_refused(run):
+    (run.path / "vocab.json").write_text(json.dumps(["a"]))
+    with pytest.raises(InputError, match="vocabulary"):
+        run.vocabulary()

@@ -1,0 +1,63 @@
+"""The command ``tinyattn``: train, sample, gradcheck, explain, explore, bench.
+
+The command line is made by cyclopts: it reads types, defaults and the docstrings of fields from plain
+dataclasses, so that nothing is written twice, and it raises its errors as exceptions with one-sentence
+messages (tyro and jsonargparse print boxes or several lines and exit by themselves).
+
+Exit status: 0; 1 for a failed check or a run that had to stop; 2 for a mistake of the user's, told in
+one sentence; 130 for an interrupted run, saved.
+"""
+
+import os
+import sys
+
+from ..data import InputError
+
+
+def main(argv=None):
+    """Run one command and return its exit status.
+
+    Args:
+        argv: the words after the command's name; those of this process by default.
+    """
+    _survive_any_encoding()
+    from cyclopts import CycloptsError
+
+    from .app import make_app
+
+    app = make_app()
+    try:
+        status = app(
+            list(sys.argv[1:] if argv is None else argv),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+    except CycloptsError as error:
+        return _refuse(str(error))
+    except InputError as error:
+        return _refuse(str(error))
+    except BrokenPipeError:
+        # The reader of our output left (as `head` does); the interpreter must not complain on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror or error}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(message):
+    sentence = " ".join(message.split())
+    print(f"tinyattn: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _survive_any_encoding():
+    """What the terminal cannot show becomes an escape such as ``\\u2019`` instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

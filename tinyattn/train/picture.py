@@ -1,0 +1,83 @@
+"""The loss curve of a run as a picture."""
+
+import io
+
+from .files import write_atomic
+from .metrics import read_metrics
+
+
+def draw_loss(path, metrics_path, baselines=None, title=""):
+    """Draw training and validation loss over the steps into a PNG file.
+
+    Args:
+        path: the file to write.
+        metrics_path: the run's ``metrics.jsonl``.
+        baselines: dict of name to loss, drawn as horizontal lines.
+        title: a line above the picture.
+
+    Raises:
+        ImportError: where matplotlib is missing.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    lines = read_metrics(metrics_path)
+    figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)  # without pyplot: no window, no state shared with the caller's figures
+    with matplotlib.rc_context():
+        axes = figure.add_subplot()
+        steps, losses = _series(lines, "loss")
+        axes.plot(steps, losses, color="#9ecae1", linewidth=0.8, label="batch")
+        axes.plot(steps, smooth(losses), color="#2171b5", linewidth=1.6, label="batch, smoothed")
+        steps, losses = _series(lines, "val_loss")
+        axes.plot(steps, losses, color="#d94801", marker="o", markersize=4, label="validation")
+        if losses:
+            axes.annotate(
+                f"{losses[-1]:.3f}",
+                (steps[-1], losses[-1]),
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="right",
+                color="#d94801",
+            )
+        for (name, loss), style in zip((baselines or {}).items(), (":", "--")):
+            axes.axhline(loss, color="#737373", linestyle=style, linewidth=1)
+            axes.annotate(
+                f"{name} {loss:.3f}",
+                (0.995, loss),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=8,
+                color="#525252",
+            )
+        axes.set(xlabel="step", ylabel="loss (nats a character)", title=title)
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False)
+        content = io.BytesIO()
+        figure.savefig(content, format="png")
+    write_atomic(path, content.getvalue())
+
+
+def _series(lines, quantity):
+    found = [(line["step"], line[quantity]) for line in lines if quantity in line]
+    return [step for step, _ in found], [value for _, value in found]
+
+
+def smooth(values, half_life=5):
+    """Exponential mean of ``values``, each weighing half of the one ``half_life`` places later.
+
+    The weights of the first values are normalised, so that the mean does not start from 0.
+
+    >>> smooth([2.0, 2.0])
+    [2.0, 2.0]
+    """
+    keep = 0.5 ** (1 / half_life)
+    total = weight = 0.0
+    result = []
+    for value in values:
+        total = keep * total + value
+        weight = keep * weight + 1
+        result.append(total / weight)
+    return result

@@ -1,0 +1,92 @@
+"""Types of options with their range, and the check that every option is within it."""
+
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from ..data import InputError
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a number may be: from ``low`` to ``high``, ends included unless said otherwise."""
+
+    low: float
+    high: float = float("inf")
+    open_low: bool = False
+    open_high: bool = False
+
+    def __contains__(self, value):
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return bool(above and below) and value != float("inf")
+
+    def __str__(self):
+        text = f"{'above' if self.open_low else 'at least'} {self.low:g}"
+        if self.high != float("inf"):
+            text += f" and {'below' if self.open_high else 'at most'} {self.high:g}"
+        return text
+
+
+Count = Annotated[int, Range(1)]
+CountOrZero = Annotated[int, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+Probability = Annotated[float, Range(0, 1, open_high=True)]
+Positive = Annotated[float, Range(0, open_low=True)]
+NotNegative = Annotated[float, Range(0)]
+
+
+def check_ranges(group):
+    """Check every field of a dataclass against its annotation.
+
+    Raises:
+        InputError: with the option's name, what it must be, and what was given.
+    """
+    for name, hint in typing.get_type_hints(type(group), include_extras=True).items():
+        _check_value(name, getattr(group, name), hint)
+
+
+def _check_value(name, value, hint):
+    for choice in _alternatives(hint):
+        kind, limits = choice, None
+        if typing.get_origin(choice) is Annotated:
+            kind, limits = typing.get_args(choice)
+        if value is None and kind is type(None):
+            return
+        if typing.get_origin(kind) is Literal:
+            if value in typing.get_args(kind):
+                return
+            expected = ", ".join(map(str, typing.get_args(kind)))
+            raise InputError(f"{option(name)} must be one of {expected}, given {value!r}")
+        if kind is type(None) or not _is_a(value, kind):
+            continue
+        if limits is not None and value not in limits:
+            raise InputError(f"{option(name)} must be {limits}, given {value!r}")
+        return
+    expected = " or ".join(_KINDS[_plain(c)] for c in _alternatives(hint) if _plain(c) in _KINDS)
+    raise InputError(f"{option(name)} must be {expected}, given {value!r}")
+
+
+_KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def _plain(hint):
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _alternatives(hint):
+    """The members of a union, or the type alone."""
+    if typing.get_origin(hint) in (typing.Union, type(int | None)):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _is_a(value, kind):
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def option(name):
+    """How the command line spells an option: ``block_size`` is ``--block-size``."""
+    return "--" + name.replace("_", "-")
