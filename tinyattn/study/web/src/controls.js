@@ -1,0 +1,169 @@
+// The switches above the maps, the theme, the section buttons and the keyboard.
+import { OVERLAYS } from "./data.js";
+import { element, glyph, number, spoken } from "./show.js";
+
+const KEYS = [
+  ["← → ↑ ↓", "other head, other layer"],
+  ["1 … 5, o", "choose an overlay, next overlay"],
+  ["[ ]", "lock the row before, after"],
+  ["Esc", "unlock the row"],
+  ["l", "loss of the locked row's character, of the whole text"],
+  ["c", "colour scale of this head, of all heads"],
+  [", .", "snapshot before, after"],
+  ["t", "light, dark"],
+];
+
+export function mountControls(context) {
+  const { page, store, go } = context;
+
+  const overlays = element("fieldset", { class: "segments" }, element("legend", {}, "Cells show"));
+  OVERLAYS.forEach((overlay, index) => {
+    const input = element("input", {
+      type: "radio",
+      name: "overlay",
+      value: overlay.key,
+      id: "overlay-" + overlay.key,
+      onchange: () => go({ overlay: overlay.key }),
+    });
+    overlays.append(
+      element("span", {}, input, element("label", { for: input.id, title: `${overlay.title} (key ${index + 1})` }, overlay.name)),
+    );
+  });
+
+  const loss = element("select", {
+    id: "loss",
+    onchange: (event) => go({ loss: event.target.value === "all" ? "all" : Number(event.target.value) }),
+  });
+  loss.append(element("option", { value: "all" }, `whole text (mean ${number(page.loss)} nats)`));
+  for (const { position, loss: nats } of page.targets) {
+    const next = page.characters[position + 1];
+    const label = `${position + 1}: ${glyph(next)}  after ${position}: ${glyph(page.characters[position])}  (${number(nats)} nats)`;
+    loss.append(element("option", { value: position }, label));
+  }
+
+  const colour = element(
+    "select",
+    { id: "colour", onchange: (event) => go({ colour: event.target.value }) },
+    element("option", { value: "head" }, "each head its own"),
+    element("option", { value: "all" }, "one for all heads"),
+  );
+
+  const parts = [
+    overlays,
+    element("div", { class: "field" }, element("label", { for: "loss" }, "L is the loss of"), loss),
+    element("div", { class: "field" }, element("label", { for: "colour" }, "Colour scale"), colour),
+  ];
+
+  let step = null;
+  let stepValue = null;
+  if (page.steps.length > 1) {
+    step = element("input", {
+      type: "range",
+      id: "step",
+      min: 0,
+      max: page.last,
+      step: 1,
+      oninput: (event) => go({ step: Number(event.target.value) }),
+    });
+    stepValue = element("output", { for: "step" });
+    parts.push(element("div", { class: "field" }, element("label", { for: "step" }, "Training step ", stepValue), step));
+  }
+  document.getElementById("controls").append(...parts, element("p", { class: "note", id: "loss-note" }));
+
+  mountTheme(context);
+  mountSections();
+  mountKeyboard(context);
+
+  return (state) => {
+    document.getElementById("overlay-" + state.overlay).checked = true;
+    loss.value = String(state.loss);
+    colour.value = state.colour;
+    if (step) {
+      step.value = state.step;
+      const snapshot = page.steps[state.step];
+      stepValue.textContent = `${snapshot.step} (loss ${number(snapshot.loss)})`;
+      step.setAttribute("aria-valuetext", stepValue.textContent);
+    }
+    document.getElementById("loss-note").textContent = noteOf(state, page);
+  };
+}
+
+function noteOf(state, page) {
+  if (state.step !== page.last) {
+    return `Step ${page.steps[state.step].step}: kept in 16 bits, for the loss of the whole text.`;
+  }
+  if (state.loss !== "all") {
+    const next = page.characters[state.loss + 1];
+    return `L is the loss of predicting character ${state.loss + 1} (${spoken(next)}) from those before it.`;
+  }
+  if (page.targets.length < page.length - 1) {
+    return (
+      `The gradients of ${page.targets.length} single characters' losses are in this page; for others write it again ` +
+      "with --positions, for example --positions 5,17."
+    );
+  }
+  return "";
+}
+
+function mountTheme({ store, theme }) {
+  const button = element("button", {
+    type: "button",
+    id: "theme",
+    onclick: () => store.set({ theme: theme() === "dark" ? "light" : "dark" }),
+  });
+  const relabel = () => (button.textContent = theme() === "dark" ? "Light" : "Dark");
+  store.listen(relabel);
+  relabel();
+  const keys = element("details", { id: "keys" }, element("summary", {}, "Keys"));
+  keys.append(element("dl", {}, ...KEYS.flatMap(([key, what]) => [element("dt", {}, key), element("dd", {}, what)])));
+  document.getElementById("switches").append(button, keys);
+}
+
+function mountSections() {
+  const names = { maps: "Maps", row: "Softmax", heads: "Heads", predictions: "Predictions", training: "Run", laboratory: "√d" };
+  for (const [id, name] of Object.entries(names)) {
+    const section = document.getElementById(id);
+    section.tabIndex = -1;
+    // Buttons, not links: a link's fragment would overwrite the view in the hash.
+    const show = () => {
+      section.scrollIntoView({ block: "start" });
+      section.focus({ preventScroll: true });
+    };
+    document.getElementById("sections").append(element("button", { type: "button", onclick: show }, name));
+  }
+}
+
+const wrap = (value, size) => ((value % size) + size) % size;
+
+function mountKeyboard(context) {
+  const { page, store, go, theme } = context;
+  const { layers, heads } = page.model;
+  const actions = {
+    ArrowLeft: (s) => ({ head: wrap(s.head - 1, heads) }),
+    ArrowRight: (s) => ({ head: wrap(s.head + 1, heads) }),
+    ArrowUp: (s) => ({ layer: wrap(s.layer - 1, layers) }),
+    ArrowDown: (s) => ({ layer: wrap(s.layer + 1, layers) }),
+    o: (s) => ({ overlay: OVERLAYS[wrap(OVERLAYS.findIndex((one) => one.key === s.overlay) + 1, OVERLAYS.length)].key }),
+    "[": (s) => ({ row: s.row === null ? page.length - 1 : wrap(s.row - 1, page.length) }),
+    "]": (s) => ({ row: s.row === null ? 0 : wrap(s.row + 1, page.length) }),
+    Escape: () => ({ row: null }),
+    l: (s) => ({ loss: s.loss === "all" && page.targets.some((one) => one.position === s.row) ? s.row : "all" }),
+    c: (s) => ({ colour: s.colour === "all" ? "head" : "all" }),
+    ",": (s) => ({ step: Math.max(0, s.step - 1) }),
+    ".": (s) => ({ step: Math.min(page.last, s.step + 1) }),
+    t: () => ({ theme: theme() === "dark" ? "light" : "dark" }),
+  };
+  OVERLAYS.forEach((overlay, index) => (actions[index + 1] = () => ({ overlay: overlay.key })));
+
+  document.addEventListener("keydown", (event) => {
+    // Fields keep their own keys, and so does whatever handled this one already.
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const arrow = event.key.startsWith("Arrow");
+    if (event.target.closest("select, textarea, input:not([type=radio])")) return;
+    if (arrow && event.target.closest("input, [data-scrolls]")) return;
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    go(action(store.get()));
+  });
+}

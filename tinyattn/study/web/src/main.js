@@ -1,0 +1,59 @@
+// Opens the payload, mounts the views, and keeps them, the hash and the theme in step with one state.
+import { mountControls } from "./controls.js";
+import { OVERLAYS, Page } from "./data.js";
+import { mountHeads } from "./heads.js";
+import { mountLaboratory } from "./laboratory.js";
+import { mountGrid, mountMap, mountText } from "./maps.js";
+import { mountPredictions } from "./predictions.js";
+import { mountRow } from "./row.js";
+import { number } from "./show.js";
+import { consistent, createStore, readHash, validated, writeHash } from "./state.js";
+import { mountTraining } from "./training.js";
+
+const VIEWS = [mountControls, mountGrid, mountMap, mountText, mountRow, mountHeads, mountPredictions, mountTraining, mountLaboratory];
+
+async function open() {
+  const page = await Page.open(JSON.parse(document.getElementById("payload").textContent));
+  const given = readHash(location.hash);
+  // With nothing said, the last query that has something to predict is locked, so that no panel opens empty.
+  if (given.row === undefined) given.row = Math.max(0, page.length - 2);
+  const store = createStore(validated(given, page, OVERLAYS));
+  const hover = createStore({ row: null, column: null });
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const theme = () => store.get().theme ?? (prefersDark.matches ? "dark" : "light");
+  const announcement = document.getElementById("announcement");
+  const announce = (text) => (announcement.textContent = text);
+
+  async function go(change) {
+    const next = consistent({ ...store.get(), ...change }, page);
+    await page.load(next.step, next.loss);
+    store.set(next);
+  }
+
+  const { model } = page;
+  document.getElementById("summary").textContent =
+    `${page.title}: ${model.layers} layers of ${model.heads} heads, head size ${model.head_dim}, ` +
+    `${model.parameters.toLocaleString("en")} parameters; ${page.length} characters, mean loss ${number(page.loss)} nats.`;
+  const wear = () => (document.documentElement.dataset.theme = theme());
+  wear();
+  const { step, loss } = store.get();
+  await page.load(step, loss);
+  const updates = VIEWS.map((mount) => mount({ page, store, hover, go, theme, announce }));
+  const refresh = (state, previous) => {
+    wear();
+    for (const update of updates) update(state, previous);
+  };
+  refresh(store.get(), null);
+  store.listen((state, previous) => {
+    refresh(state, previous);
+    history.replaceState(null, "", writeHash(state, page.steps));
+  });
+  addEventListener("hashchange", () => go(validated(readHash(location.hash), page, OVERLAYS)));
+  prefersDark.addEventListener("change", () => refresh(store.get(), store.get()));
+  document.documentElement.dataset.ready = "yes";
+}
+
+open().catch((error) => {
+  document.getElementById("summary").textContent = `This page could not be opened: ${error.message}`;
+  throw error;
+});

@@ -1,0 +1,48 @@
+// Position by position: what comes next, what the model thought would, and what it cost.
+import { element, glyph, number, percent, spoken } from "./show.js";
+
+export function mountPredictions({ page, store, go }) {
+  const body = document.querySelector("#predictions .body");
+  const highest = Math.max(...page.predictions.map(({ loss }) => loss ?? 0));
+  const tops = page.predictions[0].top.length;
+  const rows = page.predictions.map(({ loss, probability, top }, i) => {
+    const next = i + 1 < page.length ? page.characters[i + 1] : null;
+    const bar = element("span", { class: "meter loss", "aria-hidden": "true" });
+    bar.style.setProperty("--share", (loss ?? 0) / highest);
+    const choose = element("button", { type: "button", onclick: () => go({ row: store.get().row === i ? null : i }) }, String(i));
+    choose.setAttribute("aria-label", `position ${i}: lock its row`);
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, choose),
+      element("td", { class: "glyph" }, glyph(page.characters[i])),
+      element("td", { class: "glyph" }, next === null ? "?" : glyph(next)),
+      element("td", {}, percent(probability)),
+      element("td", { class: "cost" }, bar, number(loss, 3)),
+      ...top.map(([character, share]) => {
+        const hit = character === next;
+        const cell = element(
+          "td",
+          { class: "guess" + (hit ? " hit" : ""), title: `${spoken(character)}: ${percent(share)}${hit ? ", what came" : ""}` },
+          element("span", { class: "glyph" }, glyph(character)),
+          element("span", { class: "value" }, percent(share)),
+        );
+        cell.style.setProperty("--share", share);
+        return cell;
+      }),
+    );
+  });
+  const names = ["position", "character", "next", "p(next)", "loss, nats", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
+  const table = element(
+    "table",
+    { id: "predictions-table" },
+    element("caption", {}, `Mean loss ${number(page.loss)} nats a character, over ${page.length - 1} characters`),
+    element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, ...rows),
+  );
+  body.append(
+    element("p", {}, "The guess that came true is framed. A position's number locks its row in the maps."),
+    element("div", { class: "scroll", tabindex: 0, "data-scrolls": true, role: "region", "aria-label": "Predictions" }, table),
+  );
+  return (state) => rows.forEach((row, i) => row.classList.toggle("locked", i === state.row));
+}
