@@ -1,0 +1,39 @@
+"""What the hard cases share: leaves in double precision, and comparison with a value worked out beforehand."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+
+
+@pytest.fixture
+def leaf(device):
+    """``leaf(values)``: a float64 tensor on the device under test that wants its gradient."""
+
+    def make(values, dtype=np.float64):
+        return ta.tensor(np.array(values, dtype), requires_grad=True, device=device)
+
+    return make
+
+
+@pytest.fixture
+def constant(device):
+    """``constant(values)``: a float64 tensor on the device under test that wants none."""
+
+    def make(values, dtype=np.float64):
+        return ta.tensor(np.array(values, dtype), device=device)
+
+    return make
+
+
+@pytest.fixture
+def equals():
+    """``equals(tensor, expected)``: the same shape, and the same values to the nine digits of the case."""
+
+    def compare(actual, expected):
+        host = actual.numpy() if isinstance(actual, ta.Tensor) else actual
+        expected = np.asarray(expected, dtype=np.float64)
+        assert host.shape == expected.shape
+        np.testing.assert_allclose(host, expected, rtol=2e-9, atol=1e-12)
+
+    return compare
