@@ -53,9 +53,9 @@ class Primitive:
     asked for. ``forward`` is the plain rule on arrays.
     """
 
-    def __init__(self, forward, variadic=False, view=False):
+    def __init__(self, forward, variadic=False, view=False, name=None):
         functools.update_wrapper(self, forward)
-        self.name = forward.__name__
+        self.name = name or forward.__name__
         self.forward = forward
         self.variadic = variadic
         self.view = view
@@ -65,6 +65,11 @@ class Primitive:
             self.parameter_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         else:
             self.input_names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+            self._input_defaults = {
+                p.name: p.default
+                for p in parameters
+                if p.kind is p.POSITIONAL_ONLY and p.default is not p.empty
+            }
             self.parameter_names = tuple(
                 p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY
             )
@@ -150,6 +155,7 @@ class Primitive:
         arrays = []
         wanted = []
         array_type = None
+        sequences = False
         for value in inputs:
             if isinstance(value, Tensor):
                 wanted.append(value._requires_grad)
@@ -157,7 +163,9 @@ class Primitive:
             else:
                 wanted.append(False)
                 kind = type(value)
-                if kind is not float and kind is not int and value is not None:
+                if kind is list or kind is tuple:
+                    sequences = True
+                elif kind is not float and kind is not int and value is not None:
                     value = _plain_input(value)
             if array_type is not type(value) and hasattr(value, "dtype"):
                 if array_type is not None:
@@ -167,6 +175,8 @@ class Primitive:
         if array_type is None:
             arrays = _as_arrays(arrays)
             array_type = type(arrays[0])
+        elif sequences:
+            arrays = _sequences_as_arrays(arrays)
 
         kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
         result = NotImplemented
@@ -240,10 +250,17 @@ class Primitive:
         tensor._requires_grad = True
 
     def _bind(self, inputs, parameters):
+        """Inputs that were given by name or left to their default, and parameters that were given by position."""
         count = len(self.input_names)
         if len(inputs) < count:
-            missing = ", ".join(self.input_names[len(inputs) :])
-            raise TypeError(f"{self.name}() needs {missing}: {self.name}{inspect.signature(self)}")
+            given = {**self._input_defaults, **parameters}
+            missing = [name for name in self.input_names[len(inputs) :] if name not in given]
+            if missing:
+                raise TypeError(
+                    f"{self.name}() needs {', '.join(missing)}: {self.name}{inspect.signature(self)}"
+                )
+            inputs += tuple(given[name] for name in self.input_names[len(inputs) :])
+            parameters = {n: v for n, v in parameters.items() if n not in self.input_names}
         extra = inputs[count:]
         if len(extra) > len(self.parameter_names):
             raise TypeError(
@@ -273,7 +290,7 @@ class Primitive:
         return f"<primitive {self.name}>"
 
 
-def primitive(forward=None, *, variadic=False, view=False):
+def primitive(forward=None, *, variadic=False, view=False, name=None):
     """Decorator: make an operation of its forward rule.
 
     What stands before the slash in the signature are its inputs (tensors, arrays, Python scalars or None); what
@@ -282,6 +299,7 @@ def primitive(forward=None, *, variadic=False, view=False):
     Args:
         variadic: any number of inputs, as in ``def concatenate(*arrays, axis)``.
         view: the output may share memory with the first input.
+        name: what it is registered under, where that is not the function's name.
 
     >>> import tinyattn as ta
     >>> @primitive
@@ -297,8 +315,8 @@ def primitive(forward=None, *, variadic=False, view=False):
     >>> del PRIMITIVES["cube"]
     """
     if forward is None:
-        return functools.partial(primitive, variadic=variadic, view=view)
-    return Primitive(forward, variadic=variadic, view=view)
+        return functools.partial(primitive, variadic=variadic, view=view, name=name)
+    return Primitive(forward, variadic=variadic, view=view, name=name)
 
 
 def register_kernel(name, kind, forward, backward):
@@ -344,3 +362,18 @@ def _as_arrays(values):
         value if value is None or is_array(value) else Tensor(value, device=backend.device)._data
         for value in values
     ]
+
+
+def _sequences_as_arrays(values):
+    """Nested sequences as arrays of the device and, for floating-point numbers, of the dtype of the arrays among them."""
+    like = next(value for value in values if hasattr(value, "dtype"))
+    backend = backend_of(like)
+    arrays = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            host = np.array(value)
+            if host.dtype.kind == "f" and like.dtype.kind == "f":
+                host = host.astype(like.dtype)
+            value = backend.asarray(host)
+        arrays.append(value)
+    return arrays
