@@ -1,0 +1,194 @@
+"""Linear attention: a kernel in place of the softmax, and with it a cost that grows with n and not with n^2.
+
+Softmax attention weighs key j for query i by exp(q_i . k_j). If that weight is instead a product phi(q_i) . phi(k_j) of
+positive features, the sums over keys can be taken first and shared by all queries:
+
+    out_i = sum_j (phi(q_i) . phi(k_j)) v_j / sum_j phi(q_i) . phi(k_j) = phi(q_i) S / (phi(q_i) . z),
+    S = sum_j phi(k_j) v_j^T  (head_dim, value_dim),   z = sum_j phi(k_j)  (head_dim).
+
+Under a causal mask S and z become running sums: the state of a recurrent network.
+
+Source: A. Katharopoulos, A. Vyas, N. Pappas and F. Fleuret, "Transformers are RNNs" (2020), equations 4 to 12.
+"""
+
+from ..autograd import primitive
+from ..backend import array_namespace
+from ..ops import concatenate, matmul, ones_like, swapaxes, where, zeros
+
+
+@primitive
+def elu_plus_one(x, /):
+    """The positive feature map elu(x) + 1: x + 1 for x > 0, exp(x) elsewhere.
+
+    Backward. The derivative is 1 for x > 0 and exp(x), which is the output itself, elsewhere.
+
+    Source: Katharopoulos et al. (2020), equation 7.
+
+    >>> import tinyattn as ta
+    >>> elu_plus_one(ta.tensor([0.0, 2.0]))
+    Tensor([1., 3.])
+    """
+    xp = array_namespace(x)
+    return xp.where(x > 0, x + 1, xp.exp(xp.minimum(x, 0)))
+
+
+@elu_plus_one.vjp
+def elu_plus_one_vjp(g, y, x):
+    return g * array_namespace(g).where(x > 0, 1, y)
+
+
+@primitive
+def causal_product(f, h, u, /, chunk=64):
+    """Each query's sum over the keys up to its own position: y_i = sum_{j <= i} (f_i . h_j) u_j.
+
+    Within a chunk the products are taken as a small masked matrix; what came before the chunk enters through the
+    running sum of h_j u_j^T. The cost is O(n (chunk + head_dim) value_dim), and no n by n matrix is made.
+
+    Backward. y is linear in each of its three inputs, and each cotangent is again such a sum:
+        df_i = sum_{j <= i} (g_i . u_j) h_j,    which is causal_product(g, u, h);
+        dh_j = sum_{i >= j} (u_j . g_i) f_i,    the same sum read from the end of the sequence;
+        du_j = sum_{i >= j} (h_j . f_i) g_i,    likewise.
+
+    Args:
+        f: (..., length, head_dim), features of the queries.
+        h: (..., length, head_dim), features of the keys.
+        u: (..., length, value_dim).
+        chunk: the length of a chunk: a matter of speed only.
+
+    >>> import tinyattn as ta
+    >>> one = ta.ones((3, 1))
+    >>> causal_product(one, one, one).reshape(3)
+    Tensor([1., 2., 3.])
+    """
+    xp = array_namespace(f)
+    length, head_dim = f.shape[-2:]
+    chunks = -(-length // chunk)
+
+    def in_chunks(x):
+        missing = chunks * chunk - length
+        padding = xp.zeros((*x.shape[:-2], missing, x.shape[-1]), dtype=x.dtype)
+        padded = xp.concatenate([x, padding], axis=-2)
+        return xp.reshape(padded, (*x.shape[:-2], chunks, chunk, x.shape[-1]))
+
+    f, h, u = in_chunks(f), in_chunks(h), in_chunks(u)  # (..., chunks, chunk, dim)
+    h_transposed = xp.swapaxes(h, -1, -2)
+    within = xp.matmul(xp.tril(xp.matmul(f, h_transposed)), u)
+    sums = xp.cumsum(xp.matmul(h_transposed, u), axis=-3)  # (..., chunks, head_dim, value_dim)
+    before = xp.concatenate([xp.zeros_like(sums[..., :1, :, :]), sums[..., :-1, :, :]], axis=-3)
+    y = within + xp.matmul(f, before)
+    return xp.reshape(y, (*y.shape[:-3], chunks * chunk, y.shape[-1]))[..., :length, :]
+
+
+@causal_product.vjp("f")
+def causal_product_vjp_f(g, _y, _f, h, u, *, chunk=64):
+    return causal_product.rule(g, u, h, chunk=chunk)
+
+
+@causal_product.vjp("h")
+def causal_product_vjp_h(g, _y, f, _h, u, *, chunk=64):
+    return _from_the_end(causal_product.rule, u, g, f, chunk)
+
+
+@causal_product.vjp("u")
+def causal_product_vjp_u(g, _y, f, h, _u, *, chunk=64):
+    return _from_the_end(causal_product.rule, h, f, g, chunk)
+
+
+def _from_the_end(product, f, h, u, chunk):
+    xp = array_namespace(f, h, u)
+    f, h, u = (xp.flip(x, axis=-2) for x in (f, h, u))
+    return xp.flip(product(f, h, u, chunk=chunk), axis=-2)
+
+
+def linear_attention(
+    q, k, v, *, mask=None, causal=False, scale=None, feature_map=elu_plus_one, chunk=64
+):
+    """Attention with weights phi(q_i) . phi(k_j), normalised, in time and memory linear in the length.
+
+    Args:
+        q: (..., queries, head_dim); k: (..., keys, head_dim); v: (..., keys, value_dim).
+        mask: boolean, True = may attend; the same for all queries, (..., 1, keys): a padding mask.
+        causal: query i sees the keys up to i + keys - queries.
+        scale: a factor on the queries before the feature map, by default 1.
+        feature_map: a function of tensors to positive features.
+        chunk: see ``causal_product``.
+
+    Returns:
+        (..., queries, value_dim); 0 for a query without keys.
+
+    Raises:
+        ValueError: for a mask that differs between queries.
+
+    >>> import tinyattn as ta
+    >>> x = ta.ones((1, 4, 2))
+    >>> linear_attention(x, x, x, causal=True).tolist()[0][3]
+    [1.0, 1.0]
+    """
+    f = feature_map(q if scale is None else q * scale)
+    h = feature_map(k)
+    if mask is not None:
+        if mask.ndim < 2 or mask.shape[-2] != 1:
+            raise ValueError(
+                f"linear attention takes a mask that is the same for all queries, of shape (..., 1, {k.shape[-2]}): "
+                f"got {tuple(mask.shape)}"
+            )
+        h = where(mask.swapaxes(-1, -2), h, 0)
+    u = concatenate([v, ones_like(v[..., :1])], axis=-1)  # the last column sums the weights
+    if causal:
+        f, h, u, dead = _aligned_at_the_end(f, h, u)
+        y = causal_product(f, h, u, chunk=chunk)[..., dead:, :]
+    else:
+        y = matmul(f, matmul(swapaxes(h, -1, -2), u))
+    return normalised(y)
+
+
+def normalised(y):
+    """The weighted sums in all but the last column of ``y``, divided by the sums of weights in the last one."""
+    total = y[..., -1:]
+    return y[..., :-1] / where(total == 0, 1, total)
+
+
+def _aligned_at_the_end(f, h, u):
+    """Zeros put before the shorter side, so that queries and keys end together; and how many rows to drop."""
+    queries, keys = f.shape[-2], h.shape[-2]
+    if queries < keys:
+        f = concatenate([_zeros_before(f, keys - queries), f], axis=-2)
+        return f, h, u, keys - queries
+    if queries > keys:
+        h = concatenate([_zeros_before(h, queries - keys), h], axis=-2)
+        u = concatenate([_zeros_before(u, queries - keys), u], axis=-2)
+    return f, h, u, 0
+
+
+def _zeros_before(x, count):
+    return zeros((*x.shape[:-2], count, x.shape[-1]), dtype=x.dtype, device=x.device)
+
+
+class LinearState:
+    """The running sums S and z: everything that linear attention remembers of the keys it has seen.
+
+    Decoding with it takes constant memory and time for each new position, and equals the parallel form.
+
+    >>> import tinyattn as ta
+    >>> x = ta.ones((1, 1, 2))
+    >>> state = LinearState()
+    >>> [state.attend(x, x, x).tolist()[0][0] for _ in range(2)]
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, feature_map=elu_plus_one, scale=None):
+        self._feature_map = feature_map
+        self._scale = scale
+        self._sums = None  # (..., head_dim, value_dim + 1), the last column is z
+
+    def attend(self, q, k, v):
+        """Take in new keys and values, (..., new, dim), and answer the queries of the same positions."""
+        f = self._feature_map(q if self._scale is None else q * self._scale)
+        h = self._feature_map(k)
+        u = concatenate([v, ones_like(v[..., :1])], axis=-1)
+        y = causal_product(f, h, u)
+        if self._sums is not None:
+            y = y + matmul(f, self._sums)
+        seen = matmul(swapaxes(h, -1, -2), u)
+        self._sums = seen if self._sums is None else self._sums + seen
+        return normalised(y)

@@ -1,0 +1,146 @@
+"""Ring attention: the sequence is split over ranks, and keys and values travel round the ring.
+
+The result is that of dense attention over the whole sequence, to rounding: only where the numbers lie, and when they
+move, is different. The rules here are therefore the dense formula; the ring itself is the kernel
+(``kernels/portable/ring_attention.py``), for the ranks of one process and for MPI alike.
+
+Source: H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers" (2023).
+"""
+
+import numpy as np
+
+from ..autograd import primitive
+from ..backend import backend_of
+from ..kernels.portable.ring_attention import shard_positions
+from .dense import attention
+
+
+@primitive
+def ring_attention(q, k, v, /, *, ranks, layout, causal, scale):
+    """Dense attention, computed by ``ranks`` simulated ranks that each hold a part of the sequence.
+
+    Backward. The cotangents are those of ``attention``.
+
+    Args:
+        q, k, v: (..., length, head_dim), the whole sequence.
+        ranks: how many ranks the sequence is split over.
+        layout: ``"contiguous"`` or ``"zigzag"``: see ``shard_positions``.
+    """
+    return attention.rule(q, k, v, None, causal=causal, scale=scale)
+
+
+def _dense_cotangent(position, g, out, q, k, v, causal, scale):
+    parameters = {"causal": causal, "scale": scale}
+    return attention.cotangent(position, g, out, (q, k, v, None), parameters)
+
+
+@ring_attention.vjp("q")
+def ring_attention_vjp_q(g, out, q, k, v, *, ranks, layout, causal, scale):
+    return _dense_cotangent(0, g, out, q, k, v, causal, scale)
+
+
+@ring_attention.vjp("k")
+def ring_attention_vjp_k(g, out, q, k, v, *, ranks, layout, causal, scale):
+    return _dense_cotangent(1, g, out, q, k, v, causal, scale)
+
+
+@ring_attention.vjp("v")
+def ring_attention_vjp_v(g, out, q, k, v, *, ranks, layout, causal, scale):
+    return _dense_cotangent(2, g, out, q, k, v, causal, scale)
+
+
+@primitive
+def distributed_ring_attention(q, k, v, /, *, communicator, positions, causal, scale):
+    """This rank's part of dense attention over a sequence that is split over the ranks of an MPI communicator.
+
+    The rule gathers all keys and values; the kernel lets them travel round the ring. Every rank calls it, forward
+    and backward, in the same order.
+
+    Backward. With K and V the gathered keys and values, dq is that of attention of this rank's queries over K and V.
+    A key contributes to the outputs of all ranks, so that dk and dv are sums over the ranks of what each computes for
+    all keys, of which a rank keeps the part that it owns.
+
+    Args:
+        q, k, v: (..., own length, head_dim), the positions that this rank holds.
+        communicator: mpi4py's interface: Get_rank, Get_size, allgather, allreduce, sendrecv.
+        positions: the positions that each rank holds: see ``shard_positions``.
+    """
+    keys, values = _gathered(k, communicator), _gathered(v, communicator)
+    mask = _position_mask(q, positions, communicator, causal)
+    return attention.rule(q, keys, values, mask, causal=False, scale=scale)
+
+
+def _distributed_cotangent(which, g, out, q, k, v, communicator, positions, causal, scale):
+    keys, values = _gathered(k, communicator), _gathered(v, communicator)
+    mask = _position_mask(q, positions, communicator, causal)
+    parameters = {"causal": False, "scale": scale}
+    return attention.cotangent(which, g, out, (q, keys, values, mask), parameters)
+
+
+@distributed_ring_attention.vjp("q")
+def distributed_ring_attention_vjp_q(g, out, q, k, v, *, communicator, positions, causal, scale):
+    return _distributed_cotangent(0, g, out, q, k, v, communicator, positions, causal, scale)
+
+
+@distributed_ring_attention.vjp("k")
+def distributed_ring_attention_vjp_k(g, out, q, k, v, *, communicator, positions, causal, scale):
+    full = _distributed_cotangent(1, g, out, q, k, v, communicator, positions, causal, scale)
+    return _own_part_of_sum(full, positions, communicator)
+
+
+@distributed_ring_attention.vjp("v")
+def distributed_ring_attention_vjp_v(g, out, q, k, v, *, communicator, positions, causal, scale):
+    full = _distributed_cotangent(2, g, out, q, k, v, communicator, positions, causal, scale)
+    return _own_part_of_sum(full, positions, communicator)
+
+
+def _gathered(x, communicator):
+    """The parts of all ranks, one after the other along the length."""
+    if getattr(x, "is_tensor", False):
+        raise NotImplementedError(
+            "second-order gradients do not cross MPI ranks: use kind='ring' in one process, without a communicator"
+        )
+    backend = backend_of(x)
+    parts = communicator.allgather(np.ascontiguousarray(backend.to_host(x)))
+    return backend.asarray(np.concatenate(parts, axis=-2))
+
+
+def _own_part_of_sum(x, positions, communicator):
+    """This rank's rows of the sum of ``x`` over the ranks."""
+    backend = backend_of(x)
+    total = sum(communicator.allgather(np.ascontiguousarray(backend.to_host(x))))
+    start = sum(len(held) for held in positions[: communicator.Get_rank()])
+    own = slice(start, start + len(positions[communicator.Get_rank()]))
+    return backend.asarray(total[..., own, :])
+
+
+def _position_mask(like, positions, communicator, causal):
+    if not causal:
+        return None
+    queries = positions[communicator.Get_rank()]
+    return backend_of(like).asarray(np.concatenate(positions) <= queries[:, None])
+
+
+class LoneRank:
+    """A communicator of one rank, without MPI: what a program that was started alone talks to."""
+
+    def Get_rank(self):
+        return 0
+
+    def Get_size(self):
+        return 1
+
+    def allgather(self, value):
+        return [value]
+
+
+def split_sequence(x, communicator, layout="zigzag"):
+    """This rank's part of the whole sequence ``x``, (..., length, dim), and the positions that each rank holds.
+
+    >>> import tinyattn as ta
+    >>> part, positions = split_sequence(ta.ones((4, 2)), LoneRank())
+    >>> part.shape, positions
+    ((4, 2), [array([0, 1, 2, 3])])
+    """
+    positions = shard_positions(x.shape[-2], communicator.Get_size(), layout)
+    return x[..., positions[communicator.Get_rank()], :], positions

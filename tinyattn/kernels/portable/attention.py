@@ -1,0 +1,130 @@
+"""FlashAttention on any backend: tiles of queries against tiles of keys, and never a matrix of all scores.
+
+Trades the recomputation of the scores in backward for memory that grows with the length and not with its square.
+Tiles that a causal mask leaves empty are skipped.
+"""
+
+from ...autograd import register_kernel
+from ...backend import array_namespace
+from .tiles import dropout_factors, merge, tile_backward, tile_forward
+
+TILE = 512  # queries and keys in a tile: large, because each tile of a GPU costs a few launches
+
+
+def forward(q, k, v, mask, *, causal, scale, dropout_p=0.0, key=None):
+    """Output and, as residuals, the inputs, the output and the log-sum-exp of each row."""
+    if dropout_p >= 1 or q.dtype.char not in "fd":
+        return NotImplemented
+    xp = array_namespace(q)
+    shape = _score_shape(q, k, v)
+    outs, lses = [], []
+    for rows in _tiles(q.shape[-2]):
+        result = None
+        for keys, allowed, keep in _key_tiles(
+            xp, rows, shape, mask, causal, dropout_p, key, q.dtype
+        ):
+            result = merge(
+                result,
+                tile_forward(
+                    q[..., rows, :], k[..., keys, :], v[..., keys, :], allowed, scale, keep
+                ),
+            )
+        if result is None:
+            result = _nothing_to_attend_to(xp, q, v, shape, rows)
+        outs.append(result[0])
+        lses.append(result[1])
+    if not outs:
+        return NotImplemented
+    out = xp.concatenate(outs, axis=-2)
+    return out, (q, k, v, mask, out, xp.concatenate(lses, axis=-2), causal, scale, dropout_p, key)
+
+
+def backward(g, residuals):
+    """The cotangents of q, k and v, tile by tile."""
+    q, k, v, mask, out, lse, causal, scale, dropout_p, key = residuals
+    xp = array_namespace(q)
+    shape = _score_shape(q, k, v)
+    delta = xp.sum(g * out, axis=-1, keepdims=True)
+    leading = shape[:-2]
+    dq = xp.zeros((*leading, *q.shape[-2:]), dtype=q.dtype)
+    dk = xp.zeros((*leading, *k.shape[-2:]), dtype=q.dtype)
+    dv = xp.zeros((*leading, *v.shape[-2:]), dtype=q.dtype)
+    for rows in _tiles(q.shape[-2]):
+        for keys, allowed, keep in _key_tiles(
+            xp, rows, shape, mask, causal, dropout_p, key, q.dtype
+        ):
+            parts = tile_backward(
+                g[..., rows, :],
+                q[..., rows, :],
+                k[..., keys, :],
+                v[..., keys, :],
+                lse[..., rows, :],
+                delta[..., rows, :],
+                allowed,
+                scale,
+                keep,
+            )
+            dq[..., rows, :] += parts[0]
+            dk[..., keys, :] += parts[1]
+            dv[..., keys, :] += parts[2]
+    return dq, dk, dv, None
+
+
+def _tiles(length):
+    return [slice(start, min(start + TILE, length)) for start in range(0, length, TILE)]
+
+
+def _score_shape(q, k, v):
+    """The shape of the matrix of scores, which is never made: (..., queries, keys)."""
+    leading = _broadcast(_broadcast(q.shape[:-2], k.shape[:-2]), v.shape[:-2])
+    return (*leading, q.shape[-2], k.shape[-2])
+
+
+def _broadcast(one, other):
+    length = max(len(one), len(other))
+    one, other = (
+        (1,) * (length - len(one)) + tuple(one),
+        (1,) * (length - len(other)) + tuple(other),
+    )
+    return tuple(b if a == 1 else a for a, b in zip(one, other, strict=True))
+
+
+def _key_tiles(xp, rows, shape, mask, causal, dropout_p, key, dtype):
+    """The tiles of keys that some query of ``rows`` may see, each with its mask and its dropout factors."""
+    queries, length = shape[-2:]
+    offset = length - queries  # causal masks are aligned at the last query and the last key
+    for keys in _tiles(length):
+        if causal and keys.start > rows.stop - 1 + offset:
+            break
+        allowed = None
+        if mask is not None:
+            allowed = mask[..., rows if mask.shape[-2] > 1 else slice(None), :]
+            allowed = allowed[..., keys if mask.shape[-1] > 1 else slice(None)]
+        if causal and keys.stop - 1 > rows.start + offset:
+            row = xp.arange(rows.start, rows.stop)[:, None]
+            below = xp.arange(keys.start, keys.stop) <= row + offset
+            allowed = below if allowed is None else allowed & below
+        keep = None
+        if dropout_p:
+            keep = dropout_factors(
+                xp,
+                shape,
+                rows.start,
+                rows.stop - rows.start,
+                keys.start,
+                keys.stop - keys.start,
+                key,
+                dropout_p,
+                dtype,
+            )
+        yield keys, allowed, keep
+
+
+def _nothing_to_attend_to(xp, q, v, shape, rows):
+    leading = (*shape[:-2], rows.stop - rows.start)
+    out = xp.zeros((*leading, v.shape[-1]), dtype=q.dtype)
+    return out, xp.full((*leading, 1), -xp.inf, dtype=q.dtype)
+
+
+for _kind in ("strict", "cuda"):
+    register_kernel("attention", _kind, forward, backward)
