@@ -1,11 +1,12 @@
 """The operations: one file a family, each operation a rule beside its vector-Jacobian products."""
 
 from . import methods
+from .activations import erf, gelu, relu, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
 from .conversion import astype
 from .reductions import sum
 from .shape import broadcast_to, reshape
-from .softmax import softmax
+from .softmax import log_softmax, logsumexp, softmax
 
 abs = absolute
 pow = power
@@ -17,11 +18,18 @@ __all__ = [
     "astype",
     "broadcast_to",
     "div",
+    "erf",
+    "gelu",
+    "log_softmax",
+    "logsumexp",
     "mul",
     "neg",
     "pow",
     "power",
+    "relu",
     "reshape",
+    "sigmoid",
+    "silu",
     "softmax",
     "square",
     "sub",

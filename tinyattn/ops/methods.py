@@ -4,7 +4,7 @@ The engine's floor lies below the operations, so that it cannot name them; here 
 """
 
 from ..autograd import Tensor
-from . import arithmetic, conversion, reductions, shape
+from . import activations, arithmetic, conversion, reductions, shape, softmax
 
 OPERATORS = {
     "add": arithmetic.add,
@@ -22,6 +22,12 @@ METHODS = {
     "astype": conversion.astype,
     "sum": reductions.sum,
     "broadcast_to": shape.broadcast_to,
+    "softmax": softmax.softmax,
+    "log_softmax": softmax.log_softmax,
+    "logsumexp": softmax.logsumexp,
+    "relu": activations.relu,
+    "sigmoid": activations.sigmoid,
+    "erf": activations.erf,
 }
 
 

@@ -1,29 +1,104 @@
-"""Softmax, its logarithm, and the log-sum-exp that both are built on."""
+"""Softmax, its logarithm, and the log-sum-exp that both are built on.
+
+All three start from e_i = exp(x_i - m) with the row's maximum m, which changes no quotient and keeps exp from
+overflowing. What infinite scores mean is settled there too: a score of -inf is a choice that does not exist, and has
+probability 0; scores of +inf share all of the probability; and where no choice exists, in a row of -inf only, every
+probability is 0, so that a row with nothing to attend to contributes nothing, forward and backward.
+"""
 
 from ..autograd import primitive
 from ..backend import array_namespace
+from .reductions import with_reduced_axes
+
+
+def exponentials(x, axis):
+    """``exp(x - m)`` and the maximum ``m`` of the finite or positive scores of each row (0 where there are none).
+
+    >>> import numpy as np
+    >>> exponentials(np.array([1000.0, 1000.0, -np.inf]), axis=-1)
+    (array([1., 1., 0.]), array([1000.]))
+    """
+    xp = array_namespace(x)
+    m = xp.max(x, axis=axis, keepdims=True)
+    m = xp.where(m == -xp.inf, 0, m)  # -inf - -inf would be NaN
+    return xp.where(x == m, 1, xp.exp(x - m)), m  # and so would inf - inf
 
 
 @primitive
 def softmax(x, /, axis=-1):
     """Exponentials of ``x`` along ``axis``, divided by their sum.
 
-    y_i = exp(x_i - m) / sum_j exp(x_j - m)  with  m = max_j x_j, which changes nothing but keeps exp finite.
+    y_i = exp(x_i - m) / sum_j exp(x_j - m)  with  m = max_j x_j, which changes nothing but keeps exp finite. The sum
+    is at least 1, the maximum's own term, except in a row of -inf only: there it is 0, and so is every y_i.
 
     Backward. dy_i/dx_j = y_i (delta_ij - y_j). With the cotangent g of y,
         dx_j = sum_i g_i y_i (delta_ij - y_j) = y_j (g_j - sum_i g_i y_i):
     every score is pulled by its own g less the average g under the distribution, so that the dx of a row sum to 0.
+
+    Source: J. S. Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990), eq. 8.
 
     >>> import tinyattn as ta
     >>> ta.softmax(ta.tensor([0.0, 0.0]))
     Tensor([0.5, 0.5])
     """
     xp = array_namespace(x)
-    e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
-    return e / xp.sum(e, axis=axis, keepdims=True)
+    e, _ = exponentials(x, axis)
+    return e / xp.maximum(xp.sum(e, axis=axis, keepdims=True), 1)
 
 
 @softmax.vjp
 def softmax_vjp(g, y, _x, *, axis=-1):
     xp = array_namespace(y)
     return y * (g - xp.sum(g * y, axis=axis, keepdims=True))
+
+
+@primitive
+def log_softmax(x, /, axis=-1):
+    """The logarithm of ``softmax(x, axis)``, without computing the softmax.
+
+    y_i = x_i - log sum_j exp(x_j) = (x_i - m) - log sum_j exp(x_j - m)  with  m = max_j x_j.
+    A probability too small for the number format still has a logarithm; ``log(softmax(x))`` would be -inf there.
+    As the probabilities of a row of -inf are 0, their logarithms are -inf.
+
+    Backward. dy_i/dx_j = delta_ij - p_j with p = exp(y), so that
+        dx_j = sum_i g_i (delta_ij - p_j) = g_j - p_j sum_i g_i.
+
+    >>> import tinyattn as ta
+    >>> ta.log_softmax(ta.tensor([0.0, -1000.0]))
+    Tensor([    0., -1000.])
+    """
+    xp = array_namespace(x)
+    e, m = exponentials(x, axis)
+    total = xp.maximum(xp.sum(e, axis=axis, keepdims=True), 1)
+    return xp.where(x == m, 0, x - m) - xp.log(total)
+
+
+@log_softmax.vjp
+def log_softmax_vjp(g, y, _x, *, axis=-1):
+    xp = array_namespace(y)
+    return g - xp.exp(y) * xp.sum(g, axis=axis, keepdims=True)
+
+
+@primitive
+def logsumexp(x, /, axis=None, keepdims=False):
+    """The logarithm of the sum of the exponentials of ``x`` along ``axis``: a smooth maximum.
+
+    y = log sum_j exp(x_j) = m + log sum_j exp(x_j - m)  with  m = max_j x_j. For a row of -inf it is -inf.
+
+    Backward. dy/dx_j = exp(x_j) / sum_i exp(x_i) = softmax(x)_j: the gradient of the smooth maximum is the smooth
+    indicator of where the maximum is. For a row of -inf it is 0.
+
+    >>> import tinyattn as ta
+    >>> f"{ta.logsumexp(ta.tensor([1000.0, 1000.0])):.3f}"
+    '1000.693'
+    """
+    xp = array_namespace(x)
+    e, m = exponentials(x, axis)
+    y = m + xp.log(xp.sum(e, axis=axis, keepdims=True))
+    return y if keepdims else xp.squeeze(y, axis=axis)
+
+
+@logsumexp.vjp
+def logsumexp_vjp(g, _out, x, *, axis=None, keepdims=False):
+    g = with_reduced_axes(g, x.shape, axis, keepdims)
+    return g * softmax.rule(x, axis=axis)

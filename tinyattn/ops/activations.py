@@ -1,0 +1,190 @@
+"""Activation functions: each bends every element by itself, so that the backward is one derivative per element."""
+
+import math
+
+from ..autograd import primitive
+from ..backend import array_namespace
+
+
+@primitive
+def relu(x, /):
+    """The positive part ``max(x, 0)``; NaN stays NaN.
+
+    Backward. The slope is 1 above 0 and 0 below. At 0, where there is none, 0 is taken; at NaN the cotangent passes,
+    so that a NaN is hidden neither forward nor backward.
+
+    Source: V. Nair and G. E. Hinton, "Rectified Linear Units Improve Restricted Boltzmann Machines" (2010).
+
+    >>> import tinyattn as ta
+    >>> ta.relu(ta.tensor([-1.0, 0.0, 2.0]))
+    Tensor([0., 0., 2.])
+    """
+    return array_namespace(x).maximum(x, 0)
+
+
+@relu.vjp
+def relu_vjp(g, y, _x):
+    return array_namespace(g).where(y == 0, 0, g)
+
+
+@primitive
+def sigmoid(x, /):
+    """The logistic function ``1 / (1 + exp(-x))``, which maps the real line to (0, 1).
+
+    With e = exp(-|x|), which cannot overflow, it is 1 / (1 + e) for x >= 0 and e / (1 + e) for x < 0, exact to the
+    last digits also where it is tiny.
+
+    Backward. y' = exp(-x) / (1 + exp(-x))^2 = y (1 - y).
+
+    >>> import tinyattn as ta
+    >>> ta.sigmoid(ta.tensor([-1000.0, 0.0, 1000.0]))
+    Tensor([0. , 0.5, 1. ])
+    """
+    xp = array_namespace(x)
+    e = xp.exp(-xp.abs(x))
+    return xp.where(x < 0, e, 1) / (1 + e)
+
+
+@sigmoid.vjp
+def sigmoid_vjp(g, y, _x):
+    return g * y * (1 - y)
+
+
+@primitive
+def silu(x, /):
+    """The sigmoid-weighted linear unit ``x s`` with ``s = sigmoid(x)``, also called swish.
+
+    Backward. With s' = s (1 - s), the product rule gives y' = s + x s (1 - s).
+
+    Source: S. Elfwing, E. Uchibe and K. Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation
+    in Reinforcement Learning" (2017), eq. 3 and 4.
+
+    >>> import tinyattn as ta
+    >>> ta.silu(ta.tensor([0.0, 1.0])).numpy().round(4)
+    array([0.    , 0.7311], dtype=float32)
+    """
+    return x * sigmoid.rule(x)
+
+
+@silu.vjp
+def silu_vjp(g, _out, x):
+    s = sigmoid.rule(x)
+    return g * (s + x * s * (1 - s))
+
+
+@primitive
+def gelu(x, /, approximate="none"):
+    """The Gaussian error linear unit ``x Phi(x)``, where Phi is the normal distribution's cumulative function.
+
+    Args:
+        approximate: ``"none"`` for the exact Phi(x) = (1 + erf(x / sqrt 2)) / 2; ``"tanh"`` for the approximation
+            Phi(x) = (1 + tanh u) / 2 = sigmoid(2u)  with  u = sqrt(2/pi) (x + 0.044715 x^3),
+            which differs by less than 5e-4 and is what GPT-2 uses.
+
+    Backward. The product rule: y' = Phi(x) + x Phi'(x). Exactly, Phi' is the normal density
+    exp(-x^2/2) / sqrt(2 pi). For the approximation, with s = sigmoid(2u), it is 2 s (1 - s) u', where
+    u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2).
+
+    Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units" (2016), section 2.
+
+    >>> import tinyattn as ta
+    >>> ta.gelu(ta.tensor([-1.0, 0.0, 1.0])).numpy().round(4)
+    array([-0.1587,  0.    ,  0.8413], dtype=float32)
+    """
+    return x * _normal_cumulative(x, approximate)
+
+
+@gelu.vjp
+def gelu_vjp(g, _out, x, *, approximate="none"):
+    xp = array_namespace(x)
+    cumulative = _normal_cumulative(x, approximate)
+    if approximate == "tanh":
+        slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+        density = cumulative * (1 - cumulative) * slope
+    else:
+        density = xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return g * (cumulative + x * density)
+
+
+def _normal_cumulative(x, approximate):
+    """The probability that a standard normal number is below ``x``, exactly or by the logistic approximation."""
+    if approximate == "tanh":
+        return sigmoid.rule(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+    if approximate == "none":
+        return 0.5 * (1 + erf.rule(x * math.sqrt(0.5)))
+    raise ValueError(f'gelu() got approximate={approximate!r}: expected "none" or "tanh"')
+
+
+@primitive
+def erf(x, /):
+    """The error function ``2 / sqrt(pi) * integral of exp(-t^2) from 0 to x``.
+
+    It has no closed form, and NumPy does not offer it. Two quotients of polynomials cover the line:
+        erf(x) = x P(x^2) / Q(x^2)                       where |x| <= 0.46875,
+        erf(x) = sign(x) (1 - exp(-x^2) R(|x|) / S(|x|))  beyond it; from |x| = 6 on this is 1 in float64.
+    The error is below 1e-15 in float64.
+
+    Backward. The integrand itself: y' = 2 / sqrt(pi) exp(-x^2).
+
+    Source: W. J. Cody, "Rational Chebyshev Approximations for the Error Function" (1969), tables II and III.
+
+    >>> import tinyattn as ta
+    >>> ta.erf(ta.tensor([0.0, 1.0, 10.0])).numpy().round(4)
+    array([0.    , 0.8427, 1.    ], dtype=float32)
+    """
+    xp = array_namespace(x)
+    a = xp.minimum(xp.abs(x), 6)
+    near = x * _polynomial(_ERF_NUMERATOR, a * a) / _polynomial(_ERF_DENOMINATOR, a * a)
+    tail = xp.exp(-a * a) * _polynomial(_TAIL_NUMERATOR, a) / _polynomial(_TAIL_DENOMINATOR, a)
+    return xp.where(a <= 0.46875, near, xp.sign(x) * (1 - tail))
+
+
+@erf.vjp
+def erf_vjp(g, _out, x):
+    return g * (2 / math.sqrt(math.pi) * array_namespace(x).exp(-x * x))
+
+
+def _polynomial(coefficients, x):
+    """The polynomial with these coefficients, of the highest power first, at ``x``, by Horner's scheme."""
+    value = coefficients[0] * x + coefficients[1]
+    for coefficient in coefficients[2:]:
+        value = value * x + coefficient
+    return value
+
+
+_ERF_NUMERATOR = (
+    1.85777706184603153e-1,
+    3.16112374387056560e0,
+    1.13864154151050156e2,
+    3.77485237685302021e2,
+    3.20937758913846947e3,
+)
+_ERF_DENOMINATOR = (
+    1.0,
+    2.36012909523441209e1,
+    2.44024637934444173e2,
+    1.28261652607737228e3,
+    2.84423683343917062e3,
+)
+_TAIL_NUMERATOR = (
+    2.15311535474403846e-8,
+    5.64188496988670089e-1,
+    8.88314979438837594e0,
+    6.61191906371416295e1,
+    2.98635138197400131e2,
+    8.81952221241769090e2,
+    1.71204761263407058e3,
+    2.05107837782607147e3,
+    1.23033935479799725e3,
+)
+_TAIL_DENOMINATOR = (
+    1.0,
+    1.57449261107098347e1,
+    1.17693950891312499e2,
+    5.37181101862009858e2,
+    1.62138957456669019e3,
+    3.29079923573345963e3,
+    4.36261909014324716e3,
+    3.43936767414372164e3,
+    1.23033935480374942e3,
+)
