@@ -1,0 +1,73 @@
+"""What importing the package costs, and the names people rely on."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tinyattn as ta
+
+OPS = (
+    "add sub mul div pow neg abs exp log log1p expm1 sqrt rsqrt square tanh sigmoid relu gelu silu erf sin cos maximum "
+    "minimum clip where masked_fill sum mean var std prod max min logsumexp cumsum matmul einsum transpose swapaxes "
+    "moveaxis reshape broadcast_to concatenate stack split squeeze expand_dims flip tril triu take embedding softmax "
+    "log_softmax layer_norm rms_norm linear dropout cross_entropy nll_loss mse_loss scaled_dot_product_attention"
+).split()
+METHODS = (
+    "abs exp log sqrt square tanh clip sum mean var std prod max min cumsum transpose swapaxes reshape squeeze take "
+    "split numpy item detach to cpu cuda astype backward retain_grad register_hook"
+).split()
+ATTRIBUTES = "data grad shape ndim size dtype device requires_grad is_leaf T mT".split()
+ENGINE = (
+    "Tensor tensor no_grad enable_grad set_grad_enabled is_grad_enabled detect_anomaly reference grad hvp gradcheck "
+    "GradcheckError device manual_seed nn optim models"
+).split()
+NN = (
+    "Module Parameter Linear Embedding LayerNorm RMSNorm Dropout Sequential ModuleList MultiHeadAttention FeedForward "
+    "TransformerBlock SinusoidalPositions LearnedPositions Rotary ALiBi"
+).split()
+OPTIM = "SGD AdamW Muon clip_grad_norm schedules".split()
+
+
+def modules_after(statement):
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(run.stdout))
+
+
+def test_importing_the_package_loads_numpy_and_the_standard_library_only():
+    new = modules_after("import tinyattn") - modules_after("import numpy")
+    foreign = {name.partition(".")[0] for name in new} - sys.stdlib_module_names
+    assert foreign == {"tinyattn"}
+
+
+def test_importing_the_package_loads_no_slow_module_of_the_standard_library():
+    new = modules_after("import tinyattn") - modules_after("import numpy")
+    # Each of these costs more than the package itself.
+    assert new & {"asyncio", "http.client", "multiprocessing.pool", "ssl", "unittest"} == set()
+
+
+@pytest.mark.parametrize("name", OPS + ENGINE)
+def test_the_package_has(name):
+    assert hasattr(ta, name)
+
+
+@pytest.mark.parametrize("name", METHODS + ATTRIBUTES)
+def test_a_tensor_has(name):
+    assert hasattr(ta.Tensor, name)
+
+
+@pytest.mark.parametrize("name", NN)
+def test_nn_has(name):
+    assert hasattr(ta.nn, name)
+
+
+@pytest.mark.parametrize("name", OPTIM)
+def test_optim_has(name):
+    assert hasattr(ta.optim, name)
+
+
+@pytest.mark.parametrize("name", ["GPT", "GPTConfig", "Encoder"])
+def test_models_has(name):
+    assert hasattr(ta.models, name)
