@@ -17,7 +17,9 @@ def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targ
         # Heads that differ: some look at the neighbour, some at the first character.
         scores[0, 0] += 4 * np.eye(length, k=-1)
         scores[-1, -1, :, 0] += 3
-        gradient = random.normal(size=scores.shape) * 0.1 / (1 + np.arange(layers))[:, None, None, None]
+        gradient = (
+            random.normal(size=scores.shape) * 0.1 / (1 + np.arange(layers))[:, None, None, None]
+        )
         return Maps(
             step,
             3.3 / sharpness,
@@ -49,14 +51,21 @@ def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targ
         norms={
             "places": places,
             "series": [
-                {"name": "residual stream", "values": np.geomspace(1e-3, 1e-1, len(places)).tolist()},
+                {
+                    "name": "residual stream",
+                    "values": np.geomspace(1e-3, 1e-1, len(places)).tolist(),
+                },
                 {"name": "scores", "values": [0.0, *np.geomspace(1e-4, 1e-2, layers).tolist()]},
             ],
         },
         snapshots=[maps(500 * k, 0.3 + 0.3 * k) for k in range(snapshots)],
         targets=packed,
         curve=[
-            {"step": s, "loss": 4.2 * np.exp(-s / 500) + 1.5 + 0.1 * np.sin(s), "val_loss": None if s % 250 else 4.3 * np.exp(-s / 500) + 1.6}
+            {
+                "step": s,
+                "loss": 4.2 * np.exp(-s / 500) + 1.5 + 0.1 * np.sin(s),
+                "val_loss": None if s % 250 else 4.3 * np.exp(-s / 500) + 1.6,
+            }
             for s in range(0, 2001, 10)
         ],
         **more,

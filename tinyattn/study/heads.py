@@ -33,7 +33,9 @@ class Behaviour:
 
 
 BEHAVIOURS = (
-    Behaviour("neighbour", "neighbour", "Weight on the keys right beside the query (distance 1).", 0.4),
+    Behaviour(
+        "neighbour", "neighbour", "Weight on the keys right beside the query (distance 1).", 0.4
+    ),
     Behaviour("long_range", "long-range", f"Weight on keys {FAR} or more characters away.", 0.4),
     Behaviour(
         "uniform",

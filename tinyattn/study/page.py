@@ -89,7 +89,9 @@ def softmax_rows(scores):
 
 def render(content):
     """The page of ``content``, a string of HTML."""
-    payload = json.dumps(payload_of(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    payload = json.dumps(
+        payload_of(content), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
     for sign in "<>&":
         payload = payload.replace(sign, f"\\u{ord(sign):04x}")
     template = (files(__package__) / "explorer.html").read_text("utf-8")

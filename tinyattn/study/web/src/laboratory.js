@@ -96,7 +96,11 @@ export function mountLaboratory() {
       ["largest weight, on average", number(now.top, 3), ""],
       ["norm of the Jacobian", number(now.norm, 3), ""],
     ];
-    results.replaceChildren(...rows.flatMap(([name, value, note]) => [element("dt", {}, name), element("dd", {}, element("output", {}, value), element("span", { class: "note" }, " " + note))]));
+    results.replaceChildren(
+      ...rows.map(([name, value, note]) =>
+        element("div", {}, element("dt", {}, name), element("dd", {}, element("output", {}, value), element("span", { class: "note" }, " " + note))),
+      ),
+    );
     drawHistogram(histogram, now);
     drawSweep(entropies, curve, reference, d, "entropy", "nats", [0, Math.log(KEYS)]);
     drawSweep(norms, curve, reference, d, "norm", "‖J‖", [0, Math.max(...curve.map((one) => one.norm), ...reference.map((one) => one.norm))]);

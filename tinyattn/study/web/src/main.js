@@ -50,6 +50,8 @@ async function open() {
   });
   addEventListener("hashchange", () => go(validated(readHash(location.hash), page, OVERLAYS)));
   prefersDark.addEventListener("change", () => refresh(store.get(), store.get()));
+  // For the console: tinyattn.page.row(tinyattn.store.get(), 3) has the numbers of row 3 in full precision.
+  globalThis.tinyattn = { page, store, go };
   document.documentElement.dataset.ready = "yes";
 }
 

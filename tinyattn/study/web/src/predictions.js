@@ -18,7 +18,7 @@ export function mountPredictions({ page, store, go }) {
       element("td", { class: "glyph" }, glyph(page.characters[i])),
       element("td", { class: "glyph" }, next === null ? "?" : glyph(next)),
       element("td", {}, percent(probability)),
-      element("td", { class: "cost" }, bar, number(loss, 3)),
+      element("td", {}, element("div", { class: "cost" }, bar, number(loss, 3))),
       ...top.map(([character, share]) => {
         const hit = character === next;
         const cell = element(

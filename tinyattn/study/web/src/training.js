@@ -31,7 +31,7 @@ export function mountTraining({ page }) {
       {},
       holder,
       legendOf(series),
-      element("figcaption", {}, "Euclidean norm of the gradient of the whole text's loss, layer by layer, on a logarithmic scale. The signal comes in on the right and thins out towards the left."),
+      element("figcaption", {}, "Euclidean norm of the gradient of the whole text's loss, layer by layer, on a logarithmic scale. The signal comes in on the right, at the last layer, and goes to the left: where a line falls, it thins out."),
       normsTable(page),
     ),
   );
