@@ -1,0 +1,403 @@
+"""``gradcheck``: hold the gradients of any function against differences of its values."""
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..autograd import Tensor
+from ..backend import backend_of, is_array
+from .complex_step import complex_slopes
+from .containers import flatten
+from .numeric import UNIT_ROUNDOFF, Line, extrapolated, kink
+from .problem import Argument, FirstOrder, SecondOrder, lent_arrays, named_parameters
+from .report import ArgumentReport, GradcheckError, GradcheckWarning, Kink, Report
+from .words import call_text, function_name, operations_of
+
+
+def gradcheck(
+    fn,
+    inputs,
+    *,
+    params=(),
+    eps=1e-6,
+    rtol=1e-5,
+    atol=1e-7,
+    mode="full",
+    order=1,
+    seed=0,
+    cotangent=None,
+    directions=8,
+    oracle="difference",
+    upcast=False,
+):
+    """Check the gradients of ``fn`` at one point; True, or ``GradcheckError`` with what is wrong and where.
+
+    The outputs are contracted with a random cotangent. With a cotangent of ones, a softmax or a layer_norm whose
+    gradients are all zero would pass, since their outputs sum to a constant.
+
+    An element's gradient a is right if |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|, with n
+    from differences of the function: a gradient of 1e-8 that is wrong by a thousandth does not hide below ``atol``.
+    Each element first gets a central difference with the step ``eps``; where that disagrees, an extrapolation over
+    larger steps decides. A kink within the step is reported as a ``GradcheckWarning`` if the gradient lies between the
+    slopes to either side; so is an input that has no influence on the outputs.
+
+    Args:
+        fn: a function of tensors that returns a Tensor, or a container of them.
+        inputs: its arguments: a tuple or list for several, anything else for one. Lists, tuples, dicts and dataclasses
+            are searched for tensors and arrays; those of floating-point numbers are checked (if any tensor has
+            ``requires_grad``, only those that have), the rest is passed on. Nothing of the user's is changed.
+        params: a module, or its parameters: tensors that ``fn`` uses without being given them.
+        eps: the step, relative to elements larger than 1.
+        rtol, atol: the tolerances.
+        mode: ``"full"`` moves every element; ``"directional"`` moves each argument along ``directions`` random
+            directions, for functions with many elements.
+        order: 2 also checks the gradients of the gradients, with respect to the inputs and the cotangent.
+        seed: of the cotangent and of the directions.
+        cotangent: an array, or one for each output, in place of the random one.
+        oracle: ``"complex"`` takes slopes from a complex step, exact to rounding, for analytic functions.
+        upcast: check a float64 copy of float32 or float16 inputs, which are refused otherwise.
+
+    Returns:
+        True.
+
+    Raises:
+        GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs, works in less
+            than float64, or if no element could be checked.
+        TypeError: for inputs below float64, or if there is nothing to check.
+        ValueError: for settings that do not exist.
+
+    Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982).
+
+    >>> import numpy as np, tinyattn as ta
+    >>> ta.gradcheck(ta.softmax, ta.tensor(np.array([[0.3, -1.2, 0.8]])), order=2)
+    True
+    """
+    report = examine(
+        fn,
+        inputs,
+        params=params,
+        eps=eps,
+        rtol=rtol,
+        atol=atol,
+        mode=mode,
+        order=order,
+        seed=seed,
+        cotangent=cotangent,
+        directions=directions,
+        oracle=oracle,
+        upcast=upcast,
+    )
+    if not report.passed:
+        raise report.error()
+    for argument in report.arguments:
+        for kink_found in argument.kinks[:3]:
+            message = f"not checked, {argument.name} has a kink: {kink_found}"
+            warnings.warn(message, GradcheckWarning, stacklevel=2)
+        if len(argument.kinks) > 3:
+            message = f"and {len(argument.kinks) - 3} more kinks in {argument.name}"
+            warnings.warn(message, GradcheckWarning, stacklevel=2)
+        if not argument.has_influence:
+            message = (
+                f"{argument.name} has no influence on the outputs: its gradient 0 says nothing"
+            )
+            warnings.warn(message, GradcheckWarning, stacklevel=2)
+    return True
+
+
+@dataclass
+class Settings:
+    """How a check is done; see ``gradcheck``."""
+
+    eps: float = 1e-6
+    rtol: float = 1e-5
+    atol: float = 1e-7
+    mode: str = "full"
+    order: int = 1
+    seed: int = 0
+    directions: int = 8
+    oracle: str = "difference"
+
+    def __post_init__(self):
+        if self.mode not in ("full", "directional"):
+            raise ValueError(f'mode is {self.mode!r}: expected "full" or "directional"')
+        if self.order not in (1, 2):
+            raise ValueError(f"order is {self.order!r}: expected 1 or 2")
+        if self.oracle not in ("difference", "complex"):
+            raise ValueError(f'oracle is {self.oracle!r}: expected "difference" or "complex"')
+        if self.oracle == "complex" and (self.order, self.mode) != (1, "full"):
+            raise ValueError('oracle="complex" needs order=1 and mode="full"')
+        if not self.eps > 0:
+            raise ValueError(f"eps is {self.eps!r}: expected a positive step")
+
+
+def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, **settings):
+    """The check of ``gradcheck`` with the same arguments, but the outcome as a ``Report``, right or wrong."""
+    started = time.perf_counter()
+    settings = Settings(**settings)
+    arguments, slots = _arguments(inputs, params, upcast)
+    call = call_text(fn, inputs, params, settings, upcast)
+    with lent_arrays(arguments):
+        first = FirstOrder(fn, inputs, arguments, slots)
+        base = _trustworthy_values(first, fn)
+        cotangents = _cotangents(base, cotangent, settings.seed)
+        reports = _check(first, cotangents, settings, base)
+        if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
+            if any(r.checked for r in reports):
+                raise GradcheckError("none of the inputs has any influence on the outputs")
+        if settings.order == 2 and not any(report.failures for report in reports):
+            second = SecondOrder(first, cotangents)
+            base = second.values()
+            reports += _check(second, _cotangents(base, None, settings.seed + 1), settings, base)
+        checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
+        if checked and checked == kinks:
+            kink_found = next(report for report in reports if report.kinks).kinks[0]
+            raise GradcheckError(
+                f"nothing could be checked, the function has a kink everywhere: {kink_found}"
+            )
+        report = Report(
+            function=function_name(fn),
+            arguments=reports,
+            mode=settings.mode,
+            order=settings.order,
+            seed=settings.seed,
+            operations=operations_of(first),
+            call=call,
+        )
+        if not report.passed:
+            _blame_randomness(first, base=None)
+    report.evaluations = first.evaluations
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+# ------------------------------------------------------------------------------------------------ before the check
+
+
+def _arguments(inputs, params, upcast):
+    """The arrays to check, and for each leaf of the inputs what will stand in its place."""
+    leaves = flatten(inputs, "inputs")
+    only_required = any(isinstance(leaf, Tensor) and leaf.requires_grad for _, leaf in leaves)
+    arguments, slots, lent = [], [], []
+    for name, leaf in leaves:
+        slots.append(leaf)
+        if hasattr(leaf, "named_parameters"):
+            lent += [(f"{name}.{inner}", p) for inner, p in leaf.named_parameters()]
+            continue
+        if isinstance(leaf, Tensor):
+            wanted = leaf.requires_grad or not only_required
+        else:
+            wanted = is_array(leaf) and not only_required
+        if wanted and leaf.dtype.kind in "fc":
+            slots[-1] = Argument(name, leaf, dtype=_checked_dtype(name, leaf, upcast))
+            arguments.append(slots[-1])
+    seen = set()
+    for name, parameter in [*lent, *named_parameters(params)]:
+        if id(parameter) not in seen and parameter.dtype.kind in "fc":
+            seen.add(id(parameter))
+            dtype = _checked_dtype(name, parameter, upcast)
+            arguments.append(Argument(name, parameter, parameter, dtype))
+    if not arguments:
+        kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
+        raise TypeError(
+            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array"
+        )
+    return arguments, slots
+
+
+def _checked_dtype(name, leaf, upcast):
+    if leaf.dtype.kind == "c":
+        raise TypeError(f"{name} is {leaf.dtype}: gradients of complex numbers are not checked")
+    if leaf.dtype != np.float64 and not upcast:
+        digits = np.finfo(leaf.dtype).precision
+        raise TypeError(
+            f"{name} is {leaf.dtype}, whose {digits} digits cannot carry a difference quotient: a step of 1e-6 is lost "
+            f"beside a value of 1, and even the best step leaves an error near 1e-5. Pass float64, or upcast=True to "
+            f"check a float64 copy."
+        )
+    return np.float64
+
+
+def _trustworthy_values(problem, fn):
+    """The outputs at the point, after two calls have shown that they mean something."""
+    base = problem.values()
+    _assert_unchanged(problem)
+    for position, value in enumerate(base):
+        if value.dtype != np.float64:
+            raise GradcheckError(
+                f"output {position} of {function_name(fn)} is {value.dtype} although its inputs are float64: something "
+                "inside works in less than float64, and differences of it are noise",
+                op=function_name(fn),
+            )
+    _blame_randomness(problem, base)
+    return base
+
+
+def _assert_unchanged(problem):
+    for argument in problem.arguments:
+        if not argument.unchanged():
+            raise GradcheckError(
+                f"the function changes its input {argument.name} in place: its gradient at that point cannot be checked, "
+                "because the point moves. Let it work on a copy.",
+                argument=argument.name,
+            )
+
+
+def _blame_randomness(problem, base, calls=2):
+    """Raise if calling the function again gives other values."""
+    base = problem.values() if base is None else base
+    for _ in range(calls):
+        again = problem.values()
+        for position, (one, other) in enumerate(zip(base, again, strict=True)):
+            if one.shape != other.shape or not _equal_but_for_rounding(one, other):
+                raise GradcheckError(
+                    f"the function is not deterministic: called twice with the same inputs, its output {position} "
+                    f"{_distance(one, other)}. If it draws random numbers (dropout), start them from a fixed seed "
+                    "inside the function, pass the mask in, or switch the module to eval()."
+                )
+
+
+def _equal_but_for_rounding(one, other):
+    scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
+    return np.allclose(one, other, rtol=0.0, atol=1e-12 * scale, equal_nan=True)
+
+
+def _distance(one, other):
+    if one.shape != other.shape:
+        return f"has the shape {one.shape} and then {other.shape}"
+    return f"differs by {np.nanmax(np.abs(one - other)):.3g}"
+
+
+def _cotangents(base, cotangent, seed):
+    if cotangent is None:
+        random = np.random.default_rng(seed)
+        return [random.standard_normal(value.shape) for value in base]
+    given = [leaf for _, leaf in flatten(cotangent, "cotangent")]
+    hosts = [np.asarray(c.numpy() if isinstance(c, Tensor) else c, np.float64) for c in given]
+    if [c.shape for c in hosts] != [value.shape for value in base]:
+        raise ValueError(
+            f"cotangent has the shapes {[c.shape for c in hosts]}, "
+            f"expected those of the outputs, {[value.shape for value in base]}"
+        )
+    return hosts
+
+
+# ------------------------------------------------------------------------------------------------------- the check
+
+
+def _check(problem, cotangents, settings, base):
+    """One ``ArgumentReport`` for each argument of the problem."""
+    analytic = problem.gradients(cotangents)
+    _assert_unchanged(problem)
+    if settings.oracle == "complex":
+        slopes = complex_slopes(problem, cotangents, analytic)
+    else:
+        slopes = [None] * len(analytic)
+    # What rounding of the outputs alone does to a difference quotient, times the step.
+    rounding = (
+        8
+        * UNIT_ROUNDOFF
+        * sum(
+            float(np.sum(np.abs(value * cotangent), where=np.isfinite(value)))
+            for value, cotangent in zip(base, cotangents, strict=True)
+        )
+    )
+    random = np.random.default_rng(settings.seed + 2)
+    reports = []
+    for argument, gradient, slope in zip(problem.arguments, analytic, slopes, strict=True):
+        places = _places(argument, gradient, settings, random)
+        check = _ArgumentCheck(problem, argument, cotangents, settings, rounding)
+        reports.append(check.run(places, slope, reached=gradient is not None))
+    _assert_unchanged(problem)
+    return reports
+
+
+def _places(argument, gradient, settings, random):
+    """Where to measure: ``(index or direction, analytic slope there)``."""
+    gradient = np.zeros(argument.shape) if gradient is None else gradient
+    if settings.mode == "full":
+        return [(index, float(gradient[index])) for index in argument.indices()]
+    if gradient.size == 0:
+        return []
+    directions = [random.standard_normal(argument.shape) for _ in range(settings.directions)]
+    return [(direction, float(np.sum(direction * gradient))) for direction in directions]
+
+
+class _ArgumentCheck:
+    """The measurements for one argument, and the verdict on each."""
+
+    def __init__(self, problem, argument, cotangents, settings, rounding):
+        self._problem = problem
+        self._argument = argument
+        self._cotangents = cotangents
+        self._settings = settings
+        self._rounding = rounding
+
+    def run(self, places, slopes, reached):
+        report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
+        report.checked = len(places)
+        exact = slopes is not None
+        if exact:
+            numeric = [float(slopes[index]) for index, _ in places]
+        else:
+            numeric = [self._line(place).central(self._step(place)) for place, _ in places]
+        analytic = [slope for _, slope in places]
+        finite = [abs(v) for v in numeric + analytic if np.isfinite(v)]
+        scale = max(finite, default=0.0)
+        report.has_influence = not places or reached or any(v != 0 for v in numeric)
+        for position, (place, slope) in enumerate(places):
+            floor = 0.0
+            if exact:
+                floor = self._rounding
+            elif not self._agree(slope, numeric[position], scale):
+                report.refined += 1
+                numeric[position], floor = self._second_opinion(place)
+            if not self._agree(slope, numeric[position], scale, floor):
+                found = None if exact else self._kink(place, slope, scale)
+                if found is not None:
+                    report.kinks.append(found)
+                    continue
+                report.failures += 1
+            self._note(report, place, numeric[position], slope, scale)
+        return report
+
+    def _line(self, place):
+        def values(distance):
+            self._argument.move(place, distance)
+            try:
+                return self._problem.values()
+            finally:
+                self._argument.restore(place)
+
+        return Line(values, self._cotangents)
+
+    def _size(self, place):
+        return max(1.0, abs(float(self._argument.start[place]))) if type(place) is tuple else 1.0
+
+    def _step(self, place):
+        return self._settings.eps * self._size(place)
+
+    def _second_opinion(self, place):
+        slope, _, step = extrapolated(self._line(place), 0.05 * self._size(place))
+        return slope, self._rounding / step
+
+    def _kink(self, place, slope, scale):
+        tolerance = self._settings.rtol * scale
+        slopes = kink(self._line(place), self._step(place), slope, tolerance)
+        return slopes and Kink(place if type(place) is tuple else None, *slopes, slope)
+
+    def _agree(self, analytic, numeric, scale, floor=0.0):
+        settings = self._settings
+        allowed = settings.atol * min(1.0, scale) + settings.rtol * abs(numeric) + floor
+        return abs(analytic - numeric) <= allowed  # False for NaN
+
+    @staticmethod
+    def _note(report, place, numeric, analytic, scale):
+        error = abs(analytic - numeric)
+        error = np.inf if np.isnan(error) else error
+        if report.worst_index is None or error > report.absolute_error:
+            report.worst_index = place if type(place) is tuple else None
+            report.numeric, report.analytic = numeric, analytic
+            report.absolute_error = max(error, report.absolute_error)
+            report.relative_error = error / scale if scale else error

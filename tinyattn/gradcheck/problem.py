@@ -1,0 +1,218 @@
+"""The function under check as a problem in arrays: values at a point, and gradients there.
+
+A problem owns working copies of its arguments, in which the checker moves one element at a time. The user's tensors
+are never written to; a module's parameters are lent a working copy for the time of the check and get their own array
+back, bit for bit.
+"""
+
+import contextlib
+import itertools
+
+import numpy as np
+
+from ..autograd import Tensor, enable_grad, grad
+from ..backend import backend_of
+from .containers import flatten, rebuild
+
+
+class Argument:
+    """One array whose gradient is checked.
+
+    ``array`` is the working copy, on its device. It never overlaps itself (an expanded input would otherwise move in
+    several places at once) but keeps the order of its axes in memory, so that transposed inputs stay transposed.
+    """
+
+    def __init__(self, name, original, parameter=None, dtype=None, backend=None):
+        self.name = name
+        self.parameter = parameter
+        source = original._data if isinstance(original, Tensor) else original
+        self.backend = backend or backend_of(source)
+        self.start = np.array(backend_of(source).to_host(source), dtype=dtype, order="K", copy=True)
+        self.array = self.backend.asarray(self.start.copy(order="K"))
+
+    @property
+    def shape(self):
+        return self.start.shape
+
+    def indices(self):
+        return itertools.product(*map(range, self.start.shape))
+
+    def move(self, index, distance):
+        """Put one element (or, with an array as ``index``, all along a direction) at a distance from its start."""
+        if isinstance(index, tuple):
+            self.array[index] = self.start[index] + distance
+        else:
+            self.array[...] = self.backend.asarray(self.start + distance * index)
+
+    def restore(self, index):
+        """Put the start back, to the bit."""
+        if isinstance(index, tuple):
+            self.array[index] = self.start[index]
+        else:
+            self.array[...] = self.backend.asarray(self.start.copy())
+
+    def unchanged(self):
+        """Whether the working copy still holds what was put into it."""
+        held = np.asarray(self.backend.to_host(self.array))
+        return held.shape == self.start.shape and held.tobytes() == self.start.tobytes()
+
+
+class FirstOrder:
+    """The function itself: values are its outputs, gradients those of its arguments."""
+
+    order = 1
+
+    def __init__(self, fn, inputs, arguments, slots):
+        self._fn = fn
+        self._inputs = inputs
+        self._slots = (
+            slots  # for each leaf of the inputs: a checked Argument, or what is passed as it is
+        )
+        self.arguments = arguments
+        self.evaluations = 0
+
+    def run(self):
+        """Call the function on fresh leaves: ``(leaves, outputs)``, both in a fixed order."""
+        self.evaluations += 1
+        tensors = {}
+        for argument in self.arguments:
+            if argument.parameter is not None:
+                tensors[argument] = argument.parameter
+                argument.parameter.bump_version()
+            else:
+                tensors[argument] = Tensor._wrap(argument.array)
+                tensors[argument].requires_grad = True
+        passed = (tensors[s] if isinstance(s, Argument) else s for s in self._slots)
+        inputs = rebuild(self._inputs, passed)
+        with enable_grad():
+            result = self._fn(*inputs) if isinstance(inputs, (tuple, list)) else self._fn(inputs)
+        return [tensors[argument] for argument in self.arguments], outputs_of(result)
+
+    def values(self):
+        _, outputs = self.run()
+        return [output.numpy() for output in outputs]
+
+    def gradients(self, cotangents):
+        """The gradient of each argument as a host array, None where the graph does not reach it."""
+        leaves, outputs = self.run()
+        return _on_host(_gradients(outputs, leaves, self.as_tensors(cotangents, outputs)))
+
+    @staticmethod
+    def as_tensors(cotangents, outputs):
+        return [
+            None if c is None else Tensor(c, dtype=o.dtype, device=o.device)
+            for c, o in zip(cotangents, outputs, strict=True)
+        ]
+
+
+class SecondOrder:
+    """The gradient as a function of the arguments and of the cotangents: both of its derivatives are checked.
+
+    Its values come from an ordinary backward, kernels included; its gradients from a recorded backward, by the rules.
+    """
+
+    order = 2
+
+    def __init__(self, first, cotangents):
+        self._first = first
+        self._cotangents = [
+            Argument("cotangent" if len(cotangents) == 1 else f"cotangent[{position}]", cotangent)
+            for position, cotangent in enumerate(cotangents)
+        ]  # on the host, and copied at each call to the device of the output
+        self.arguments = [*first.arguments, *self._cotangents]
+
+    @property
+    def evaluations(self):
+        return self._first.evaluations
+
+    def run(self, create_graph):
+        leaves, outputs = self._first.run()
+        cotangents = []
+        for argument, output in zip(self._cotangents, outputs, strict=True):
+            cotangent = Tensor(argument.array, True, dtype=output.dtype, device=output.device)
+            cotangents.append(cotangent)
+        firsts = _gradients(outputs, leaves, cotangents, create_graph)
+        # An argument that the graph does not reach has the gradient zero, everywhere.
+        return leaves + cotangents, [first for first in firsts if first is not None]
+
+    def values(self):
+        return [first.numpy() for first in self.run(create_graph=False)[1]]
+
+    def gradients(self, cotangents):
+        leaves, firsts = self.run(create_graph=True)
+        return _on_host(_gradients(firsts, leaves, FirstOrder.as_tensors(cotangents, firsts)))
+
+
+def _gradients(outputs, leaves, cotangents, create_graph=False):
+    pairs = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if o.requires_grad]
+    if not pairs:
+        return [None] * len(leaves)
+    return grad(
+        [output for output, _ in pairs],
+        leaves,
+        grad_outputs=[cotangent for _, cotangent in pairs],
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+
+
+def _on_host(gradients):
+    return [None if gradient is None else gradient.numpy() for gradient in gradients]
+
+
+def outputs_of(result):
+    """The floating-point tensors in what a function returned."""
+    leaves = flatten(result, "output")
+    outputs = [leaf for _, leaf in leaves if isinstance(leaf, Tensor) and leaf.dtype.kind in "fc"]
+    if not outputs:
+        kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
+        raise TypeError(
+            f"the function returned {kinds}: expected a floating-point Tensor, or a container with one"
+        )
+    return outputs
+
+
+def named_parameters(params):
+    """Parameters of a module, of a mapping, or of a sequence, as ``(name, tensor)``; each tensor once."""
+    if hasattr(params, "named_parameters"):
+        named = list(params.named_parameters())
+    elif isinstance(params, Tensor):
+        named = [("params", params)]
+    elif hasattr(params, "items"):
+        named = list(params.items())
+    else:
+        named = []
+        for position, item in enumerate(params):
+            if hasattr(item, "named_parameters"):
+                named += [(f"[{position}].{name}", p) for name, p in item.named_parameters()]
+            elif isinstance(item, tuple):
+                named.append(item)
+            else:
+                named.append((f"params[{position}]", item))
+    seen, once = set(), []
+    for name, tensor in named:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"params holds {type(tensor).__name__} under {name}: expected tensors or modules"
+            )
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            once.append((name, tensor))
+    return once
+
+
+@contextlib.contextmanager
+def lent_arrays(arguments):
+    """Parameters hold the working copies inside the block, and their own arrays again after it."""
+    lent = [argument for argument in arguments if argument.parameter is not None]
+    own = [(a.parameter, a.parameter._data, a.parameter._requires_grad) for a in lent]
+    try:
+        for argument in lent:
+            argument.parameter._data = argument.array
+            argument.parameter._requires_grad = True
+        yield
+    finally:
+        for parameter, array, requires_grad in own:
+            parameter._data = array
+            parameter._requires_grad = requires_grad
+            parameter.bump_version()

@@ -1,0 +1,170 @@
+"""What a check found, in numbers and in words one can act on."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that is wrong, or a function whose gradient cannot be checked.
+
+    Attributes:
+        op: the primitive at fault where one could be singled out, else the name of the function.
+        argument: the argument whose gradient is wrong, as an expression such as ``inputs[0]``.
+        index: where in that argument; None for a random direction.
+        numeric, analytic: the two values there.
+        seed: the seed of the cotangent (and of the directions).
+        call: the call that shows the fault again.
+        report: the whole ``Report``, or None where the check did not get that far.
+    """
+
+    def __init__(self, message, report=None, **facts):
+        super().__init__(message)
+        self.report = report
+        for name in ("op", "argument", "index", "numeric", "analytic", "seed", "call"):
+            setattr(self, name, facts.get(name))
+
+
+class GradcheckWarning(UserWarning):
+    """Something that the check could not hold against the gradient: a kink, or an input without influence."""
+
+
+@dataclass
+class Kink:
+    """A place where the function has no derivative within the step: its slopes to either side."""
+
+    index: object
+    left: float
+    right: float
+    analytic: float
+
+    def __str__(self):
+        where = "along a random direction" if self.index is None else f"at index {self.index}"
+        if not (np.isfinite(self.left) and np.isfinite(self.right)):
+            return f"{where} the function is not finite on both sides"
+        return (
+            f"{where} the slope is {self.left:.6g} to the left and {self.right:.6g} to the right "
+            f"(the gradient given is {self.analytic:.6g})"
+        )
+
+
+@dataclass
+class ArgumentReport:
+    """How well the gradient of one argument agrees with differences of the function.
+
+    ``relative_error`` is relative to the largest entry of this argument's gradient, so that entries that are
+    zero in truth do not blow it up.
+    """
+
+    name: str
+    shape: tuple
+    order: int = 1
+    checked: int = 0
+    absolute_error: float = 0.0
+    relative_error: float = 0.0
+    worst_index: object = None
+    numeric: float = 0.0
+    analytic: float = 0.0
+    failures: int = 0
+    refined: int = 0
+    kinks: list = field(default_factory=list)
+    has_influence: bool = True
+
+    def __str__(self):
+        text = f"{self.name} {self.shape}: worst absolute error {self.absolute_error:.1e}"
+        if self.order == 2:
+            text = "second order, " + text
+        return text
+
+
+@dataclass
+class Report:
+    """The outcome of one check: a list of ``ArgumentReport``, and what it took."""
+
+    function: str
+    arguments: list
+    mode: str
+    order: int
+    seed: int
+    evaluations: int = 0
+    seconds: float = 0.0
+    operations: tuple = ()
+    call: str = ""
+
+    @property
+    def passed(self):
+        """Whether no argument's gradient is wrong."""
+        return not any(argument.failures for argument in self.arguments)
+
+    @property
+    def absolute_error(self):
+        """The largest absolute error of all arguments."""
+        return max((argument.absolute_error for argument in self.arguments), default=0.0)
+
+    @property
+    def relative_error(self):
+        """The largest relative error of all arguments."""
+        return max((argument.relative_error for argument in self.arguments), default=0.0)
+
+    @property
+    def kinks(self):
+        """All kinks as ``(argument name, Kink)``."""
+        return [(argument.name, kink) for argument in self.arguments for kink in argument.kinks]
+
+    def error(self, op=None):
+        """The ``GradcheckError`` that says what is wrong: the argument with the largest relative error."""
+        wrong = [argument for argument in self.arguments if argument.failures]
+        worst = max(wrong, key=lambda argument: _for_order(argument.relative_error))
+        op = op or (self.operations[0] if len(self.operations) == 1 else self.function)
+        what = "second-order gradient" if worst.order == 2 else "gradient"
+        where = "along a random direction" if worst.worst_index is None else f"[{_index(worst)}]"
+        lines = [
+            f"the {what} of {worst.name} is wrong",
+            f"  operation   {op}" + _among(self.operations),
+            f"  argument    {worst.name}, shape {worst.shape}",
+            f"  worst at    {where}",
+            f"  numeric     {worst.numeric:.12g}",
+            f"  analytic    {worst.analytic:.12g}{_ratio(worst)}",
+            f"  wrong       {worst.failures} of {worst.checked} elements"
+            if worst.worst_index is not None
+            else f"  wrong       {worst.failures} of {worst.checked} directions",
+            f"  other       {_others(self.arguments, worst)}",
+            f"  cotangent   random normal, seed {self.seed}",
+            f"  again       {self.call}",
+        ]
+        return GradcheckError(
+            "\n".join(lines),
+            report=self,
+            op=op,
+            argument=worst.name,
+            index=worst.worst_index,
+            numeric=worst.numeric,
+            analytic=worst.analytic,
+            seed=self.seed,
+            call=self.call,
+        )
+
+
+def _for_order(number):
+    return np.inf if np.isnan(number) else number
+
+
+def _index(argument):
+    return ", ".join(map(str, argument.worst_index))
+
+
+def _among(operations):
+    return f"  (it runs {', '.join(operations)})" if 1 < len(operations) <= 12 else ""
+
+
+def _ratio(argument):
+    if not argument.numeric or not np.isfinite(argument.analytic / argument.numeric):
+        return ""
+    return f"  = {argument.analytic / argument.numeric:.6g} times the numeric value"
+
+
+def _others(arguments, worst):
+    others = [a for a in arguments if a is not worst]
+    if not others:
+        return "none"
+    return "; ".join(f"{a.name} {'WRONG' if a.failures else 'right'}" for a in others[:8])
