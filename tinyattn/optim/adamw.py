@@ -1,0 +1,93 @@
+"""AdamW: steps scaled by running moments of the gradient, with decoupled weight decay."""
+
+import math
+
+from ..backend import array_namespace
+from .flat import cache_blocks
+from .optimizer import Optimizer
+
+
+class AdamW(Optimizer):
+    """Adam with weight decay that does not pass through the moments.
+
+    With g the gradient of the parameter p at its t-th step:
+        m = beta1 m + (1 - beta1) g            a running mean of gradients,
+        v = beta2 v + (1 - beta2) g^2          and of their squares;
+        p = p - lr weight_decay p - lr m' / (sqrt(v') + eps),
+        m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t)  undo that m and v began at 0.
+
+    Args:
+        params: parameters, named parameters or groups: see ``Optimizer``. To decay matrices only, pass
+            ``weight_decay_groups(model.named_parameters(), 0.1)``.
+        lr: learning rate.
+        betas: decay rates of the two moments, in [0, 1).
+        eps: keeps the quotient finite; added outside the root.
+        weight_decay: share of a parameter, times the learning rate, that is taken off at each step.
+
+    Source: D. P. Kingma and J. Ba, "Adam" (2015), algorithm 1; I. Loshchilov and F. Hutter, "Decoupled Weight Decay
+    Regularization" (2019), algorithm 2.
+
+    >>> import tinyattn as ta
+    >>> p = ta.tensor([1.0], requires_grad=True)
+    >>> optimizer = AdamW([p], lr=0.1, weight_decay=0.0)
+    >>> (p * 5.0).sum().backward()
+    >>> optimizer.step()
+    >>> round(p.item(), 6)
+    0.9
+    """
+
+    buffers = ("first_moment", "second_moment")
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
+        super().__init__(
+            params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        )
+
+    def check(self, group):
+        super().check(group)
+        if not group["eps"] >= 0:
+            raise ValueError(f"eps must be at least 0, got {group['eps']}")
+        if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
+            raise ValueError(f"betas must be two numbers in [0, 1), got {group['betas']}")
+
+    def update_run(self, member, piece, step):
+        group, storage = member.group, member.storage
+        for block in cache_blocks(piece, storage.backend):
+            adamw_update(
+                storage.values[block],
+                storage.gradients[block],
+                member.buffers["first_moment"][block],
+                member.buffers["second_moment"][block],
+                step=step,
+                lr=float(group["lr"]),
+                betas=group["betas"],
+                eps=float(group["eps"]),
+                weight_decay=float(group["weight_decay"]),
+            )
+
+
+def adamw_update(
+    values, gradient, first_moment, second_moment, *, step, lr, betas, eps, weight_decay
+):
+    """The update rule of AdamW on arrays of one length, in place; options are Python numbers, which keep the dtype."""
+    xp = array_namespace(values)
+    beta1, beta2 = map(float, betas)
+    if weight_decay:
+        values *= 1 - lr * weight_decay
+
+    scratch = gradient * (1 - beta1)
+    first_moment *= beta1
+    first_moment += scratch
+
+    xp.multiply(gradient, gradient, out=scratch)
+    scratch *= 1 - beta2
+    second_moment *= beta2
+    second_moment += scratch
+
+    # sqrt(v') = sqrt(v) / sqrt(1 - beta2^t); the correction of m goes into the learning rate
+    xp.sqrt(second_moment, out=scratch)
+    scratch *= 1 / math.sqrt(1 - beta2**step)
+    scratch += eps
+    xp.divide(first_moment, scratch, out=scratch)
+    scratch *= lr / (1 - beta1**step)
+    values -= scratch

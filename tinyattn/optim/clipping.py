@@ -1,0 +1,77 @@
+"""Keeping the gradient's norm within bounds."""
+
+import math
+
+import numpy as np
+
+from ..autograd import Tensor
+from ..backend import array_namespace
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0):
+    """Scale all gradients together so that their norm is at most ``max_norm``; returns the norm before that.
+
+    The norm is that of all gradients as one vector; a parameter that comes twice counts once. Gradients are changed in
+    place. A norm that is NaN or infinite leaves them as they are: ask ``math.isfinite`` of what is returned.
+
+    Args:
+        parameters: a list of tensors, or one; those without gradient are left out.
+        max_norm: a number of at least 0; infinity only measures.
+        norm_type: 2 for the Euclidean norm, infinity for the largest absolute value.
+
+    Returns:
+        A Python float, 0.0 if there is no gradient. On a GPU this is the one place where the host waits.
+
+    Raises:
+        ValueError: for a negative ``max_norm`` or another ``norm_type``.
+
+    Source: R. Pascanu, T. Mikolov and Y. Bengio, "On the difficulty of training recurrent neural networks" (2013),
+    algorithm 1, with PyTorch's factor max_norm / (norm + 1e-6).
+
+    >>> import tinyattn as ta
+    >>> p = ta.tensor([1.0, 1.0], requires_grad=True)
+    >>> (p * ta.tensor([3.0, 4.0])).sum().backward()
+    >>> clip_grad_norm([p], 1.0)
+    5.0
+    >>> p.grad
+    Tensor([0.5999..., 0.7999...])
+    """
+    max_norm = float(max_norm)
+    if not max_norm >= 0:
+        raise ValueError(f"max_norm must be a number of at least 0, got {max_norm}")
+    members = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    members = list({id(parameter): parameter for parameter in members}.values())
+    with_gradient = [parameter for parameter in members if parameter.grad is not None]
+    norm = gradient_norm([parameter.grad._data for parameter in with_gradient], norm_type)
+    factor = max_norm / (norm + 1e-6)
+    if math.isfinite(norm) and factor < 1:
+        for parameter in with_gradient:
+            gradient = parameter.grad
+            gradient._data *= factor
+            gradient.bump_version()
+    return norm
+
+
+def gradient_norm(arrays, norm_type=2.0):
+    """The norm of all ``arrays`` as one vector, a Python float; they share a device.
+
+    >>> import numpy as np
+    >>> gradient_norm([np.array([3.0]), np.array([[4.0]])])
+    5.0
+    """
+    if norm_type not in (2, math.inf):
+        raise ValueError(f"norm_type must be 2 or infinity, got {norm_type}")
+    arrays = [array for array in arrays if array.size]
+    if not arrays:
+        return 0.0
+    xp = array_namespace(*arrays)
+    if norm_type == math.inf:
+        return float(xp.max(xp.stack([xp.max(xp.abs(array)) for array in arrays])))
+    squares = []
+    for array in arrays:
+        flat = array.reshape(-1)
+        if flat.dtype.itemsize < 4:
+            flat = flat.astype(np.float32)
+        squares.append(xp.dot(flat, flat))
+    total = xp.sum(xp.stack(squares).astype(np.float64))
+    return math.sqrt(float(total))

@@ -1,0 +1,206 @@
+"""What all optimisers share: groups of parameters, flat storage, and a state that can be saved."""
+
+from ..autograd import Tensor
+from ..backend import backend_of
+from .flat import FlatStorage
+
+
+class Optimizer:
+    """The base of SGD, AdamW and Muon, with the groups and options of PyTorch's optimisers.
+
+    Args:
+        params: what ``model.parameters()`` or ``model.named_parameters()`` gives, or a list of groups: dicts with
+            ``"params"`` and options that differ from the defaults, such as ``{"params": [...], "lr": 0.1}``. A
+            parameter that comes twice in a group counts once.
+        defaults: the options of groups that do not say otherwise.
+
+    ``param_groups`` is a list of such dicts with all options filled in; set ``group["lr"]`` to follow a schedule.
+
+    The parameters become views of one buffer for each group (see ``flat.py``): make the optimiser after moving the
+    model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
+
+    Raises:
+        ValueError: for no parameters at all, a parameter in two groups, or an option out of range.
+        TypeError: for parameters that are not tensors, and for an unknown option.
+    """
+
+    buffers = ()  # names of the flat arrays that the update rule remembers
+
+    def __init__(self, params, defaults):
+        self.defaults = dict(defaults)
+        self.param_groups = []
+        self._storages = []
+        self._seen = {}  # id of a parameter -> its name
+        if isinstance(params, Tensor):
+            raise TypeError("params must be a list of parameters, got one tensor: write [parameter]")
+        params = list(params)
+        if not params:
+            raise ValueError(
+                "the optimiser got no parameters: an empty list, or a generator already used up"
+            )
+        groups = params if isinstance(params[0], dict) else [{"params": params}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group):
+        """Train further parameters: ``group`` is a dict with ``"params"`` and options."""
+        unknown = set(group) - set(self.defaults) - {"params"}
+        if unknown or "params" not in group:
+            raise TypeError(
+                f"a group of {type(self).__name__} has params and the options {', '.join(self.defaults)}; "
+                f"given {', '.join(map(str, group))}"
+            )
+        group = {**self.defaults, **group}
+        self.check(group)
+        members = group["params"]
+        members = [members] if isinstance(members, Tensor) else list(members)
+        names, parameters = [], []
+        for member in members:
+            name, parameter = member if isinstance(member, tuple) else (None, member)
+            if not isinstance(parameter, Tensor):
+                raise TypeError(f"an optimiser changes tensors, got {type(parameter).__name__}")
+            if not parameter.is_leaf or parameter.dtype.kind != "f":
+                raise ValueError(
+                    f"cannot optimise a tensor of shape {parameter.shape} and dtype {parameter.dtype}: "
+                    "expected a floating-point leaf, not the result of an operation"
+                )
+            if any(parameter is other for other in parameters):
+                continue
+            if id(parameter) in self._seen:
+                raise ValueError(
+                    f"parameter {name or self._seen[id(parameter)]} (shape {parameter.shape}) is in two groups: "
+                    "it would be updated twice"
+                )
+            names.append(name or str(len(self._seen) + len(names)))
+            parameters.append(parameter)
+        self._seen.update((id(parameter), name) for parameter, name in zip(parameters, names))
+        group["params"] = parameters
+        self.param_groups.append(group)
+        kinds = {}
+        for name, parameter in zip(names, parameters):
+            kind = (parameter.device, parameter.dtype)
+            kinds.setdefault(kind, []).append((name, parameter))
+        for members in kinds.values():
+            self._storages.append(_GroupStorage(group, members, self.buffers))
+
+    def check(self, group):
+        """Raise ValueError for an option out of range."""
+        for name in ("lr", "weight_decay"):
+            if not group[name] >= 0:
+                raise ValueError(f"{name} must be at least 0, got {group[name]}")
+
+    def zero_grad(self):
+        """Forget all gradients: every ``.grad`` becomes None."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def step(self):
+        """Update every parameter that has a gradient."""
+        for member in self._storages:
+            storage = member.storage
+            present = storage.gather_gradients()
+            for position, has_gradient in enumerate(present):
+                member.steps[position] += has_gradient
+            self.update(member, present)
+            storage.mark_changed(present)
+
+    def update(self, member, present):
+        """Apply the update rule to runs of neighbouring parameters that have a gradient and are equally old."""
+        steps = [step if has else None for step, has in zip(member.steps, present)]
+        for step, piece in member.storage.runs(steps):
+            self.update_run(member, piece, step)
+
+    def update_run(self, member, piece, step):
+        """The update rule on one slice of the flat buffers, whose parameters now take their ``step``-th step."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------------------------------------- saving the state
+
+    def state_dict(self):
+        """What the optimiser remembers, for a later ``load_state_dict`` that goes on as if nothing had happened.
+
+        Returns:
+            A dict with ``"arrays"``, host arrays named such as ``weight.first_moment``, for a safetensors file, and
+            ``"settings"``, numbers and strings that JSON can hold: the options of each group, and the steps taken. A
+            parameter has the name it was given with (pass ``model.named_parameters()``), else its number.
+        """
+        arrays, steps = {}, {}
+        for member in self._storages:
+            for buffer, flat in member.buffers.items():
+                for name, view in zip(member.names, member.storage.unflatten(flat)):
+                    arrays[f"{name}.{buffer}"] = backend_of(view).to_host(view).copy()
+            steps.update(zip(member.names, member.steps))
+        groups = [
+            {
+                **{name: _as_json(value) for name, value in group.items() if name != "params"},
+                "params": [self._seen[id(parameter)] for parameter in group["params"]],
+            }
+            for group in self.param_groups
+        ]
+        return {"arrays": arrays, "settings": {"groups": groups, "steps": steps}}
+
+    def load_state_dict(self, state):
+        """Go on from what ``state_dict`` returned; everything is checked before anything is changed.
+
+        Raises:
+            ValueError: if the groups, names or shapes differ from this optimiser's.
+        """
+        own = self.state_dict()
+        arrays, settings = state["arrays"], state["settings"]
+        differences = [f"{name} is missing" for name in own["arrays"] if name not in arrays]
+        differences += [f"{name} is not known here" for name in arrays if name not in own["arrays"]]
+        for name, array in own["arrays"].items():
+            if name in arrays and arrays[name].shape != array.shape:
+                differences.append(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+        for position, (saved, group) in enumerate(zip(settings["groups"], own["settings"]["groups"])):
+            if list(saved["params"]) != group["params"]:
+                differences.append(f"group {position} holds other parameters")
+        if len(settings["groups"]) != len(own["settings"]["groups"]):
+            differences.append(
+                f"it has {len(settings['groups'])} groups, expected {len(own['settings']['groups'])}"
+            )
+        if set(settings["steps"]) != set(own["settings"]["steps"]):
+            differences.append("the steps are those of other parameters")
+        if differences:
+            raise ValueError(
+                f"this state does not fit the {type(self).__name__}: {'; '.join(differences)}. "
+                "Make the optimiser over the parameters and groups that it was saved with; nothing was changed"
+            )
+        for member in self._storages:
+            for buffer, flat in member.buffers.items():
+                for name, view in zip(member.names, member.storage.unflatten(flat)):
+                    view[...] = member.storage.backend.asarray(arrays[f"{name}.{buffer}"], dtype=view.dtype)
+            member.steps = [int(settings["steps"][name]) for name in member.names]
+        for saved, group in zip(settings["groups"], self.param_groups):
+            for name in self.defaults:
+                if name in saved:
+                    value = saved[name]
+                    group[name] = tuple(value) if isinstance(value, list) else value
+
+    def __repr__(self):
+        lines = []
+        for group in self.param_groups:
+            options = ", ".join(f"{name}={group[name]}" for name in self.defaults)
+            count = sum(parameter.size for parameter in group["params"])
+            lines.append(f"  {len(group['params'])} parameters, {count} numbers: {options}")
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+class _GroupStorage:
+    """The parameters of one group that share device and dtype, with what is remembered of each."""
+
+    def __init__(self, group, members, buffers):
+        self.group = group
+        self.names = [name for name, _ in members]
+        self.storage = FlatStorage([parameter for _, parameter in members])
+        self.buffers = {name: self.storage.zeros() for name in buffers}
+        self.steps = [0] * len(members)
+
+
+def _as_json(value):
+    if isinstance(value, (bool, str)) or value is None:
+        return value
+    if isinstance(value, (tuple, list)):
+        return [_as_json(item) for item in value]
+    return int(value) if isinstance(value, int) else float(value)

@@ -1,0 +1,86 @@
+"""Stochastic gradient descent, plain or with momentum."""
+
+from .flat import cache_blocks
+from .optimizer import Optimizer
+
+
+class SGD(Optimizer):
+    """A step against the gradient, or against a running sum of gradients.
+
+    With g the gradient, plus ``weight_decay`` times the parameter p:
+        b = momentum b + (1 - dampening) g   (at the first step b = g)
+        p = p - lr b,   with Nesterov momentum   p = p - lr (g + momentum b).
+
+    Args:
+        params: parameters, named parameters or groups: see ``Optimizer``.
+        lr: learning rate.
+        momentum: share of the running sum that is kept, 0 for none.
+        dampening: share of the gradient that does not enter the running sum.
+        weight_decay: added to the gradient, times the parameter (an L2 penalty).
+        nesterov: look ahead along the momentum; needs momentum and no dampening.
+
+    Source: I. Sutskever et al., "On the importance of initialization and momentum in deep learning" (2013), in the
+    form that PyTorch computes.
+
+    >>> import tinyattn as ta
+    >>> p = ta.tensor([1.0], requires_grad=True)
+    >>> optimizer = SGD([p], lr=0.1)
+    >>> (p * 5.0).sum().backward()
+    >>> optimizer.step()
+    >>> p.tolist()
+    [0.5]
+    """
+
+    buffers = ("momentum",)
+
+    def __init__(
+        self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False
+    ):
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+            },
+        )
+
+    def check(self, group):
+        super().check(group)
+        if not group["momentum"] >= 0:
+            raise ValueError(f"momentum must be at least 0, got {group['momentum']}")
+        if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
+            raise ValueError("Nesterov momentum needs a momentum above 0 and no dampening")
+
+    def update_run(self, member, piece, step):
+        group, storage = member.group, member.storage
+        for block in cache_blocks(piece, storage.backend):
+            sgd_update(
+                storage.values[block],
+                storage.gradients[block],
+                member.buffers["momentum"][block],
+                first=step == 1,
+                lr=float(group["lr"]),
+                momentum=float(group["momentum"]),
+                dampening=float(group["dampening"]),
+                weight_decay=float(group["weight_decay"]),
+                nesterov=group["nesterov"],
+            )
+
+
+def sgd_update(
+    values, gradient, running_sum, *, first, lr, momentum, dampening, weight_decay, nesterov
+):
+    """The update rule of SGD on arrays of one length, in place; options are Python numbers, which keep the dtype."""
+    if weight_decay:
+        gradient = gradient + weight_decay * values
+    if momentum:
+        if first:
+            running_sum[...] = gradient
+        else:
+            running_sum *= momentum
+            running_sum += (1 - dampening) * gradient
+        gradient = gradient + momentum * running_sum if nesterov else running_sum
+    values -= lr * gradient
