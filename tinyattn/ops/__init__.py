@@ -4,6 +4,9 @@ from . import methods
 from .activations import erf, gelu, relu, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
 from .conversion import astype
+from .dropout import dropout
+from .embedding import embedding
+from .linear import linear
 from .reductions import sum
 from .shape import broadcast_to, reshape
 from .softmax import log_softmax, logsumexp, softmax
@@ -18,8 +21,11 @@ __all__ = [
     "astype",
     "broadcast_to",
     "div",
+    "dropout",
+    "embedding",
     "erf",
     "gelu",
+    "linear",
     "log_softmax",
     "logsumexp",
     "mul",

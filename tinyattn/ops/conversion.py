@@ -20,3 +20,13 @@ def astype(x, /, dtype):
 @astype.vjp
 def astype_vjp(g, _out, _x, *, dtype):
     return g
+
+
+def at_least_float32(x):
+    """``x`` itself, or as float32 where its numbers are shorter: sums need float32's range and digits.
+
+    >>> import numpy as np
+    >>> at_least_float32(np.ones(2, np.float16)).dtype
+    dtype('float32')
+    """
+    return x.astype("float32") if x.dtype.itemsize < 4 and x.dtype.kind == "f" else x
