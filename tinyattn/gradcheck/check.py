@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, is_array
+from ..backend import is_array
 from .complex_step import complex_slopes
 from .containers import flatten
 from .numeric import UNIT_ROUNDOFF, Line, extrapolated, kink
@@ -238,7 +238,7 @@ def _assert_unchanged(problem):
     for argument in problem.arguments:
         if not argument.unchanged():
             raise GradcheckError(
-                f"the function changes its input {argument.name} in place: its gradient at that point cannot be checked, "
+                f"the function changes its input {argument.name} in place: its gradient cannot be checked there, "
                 "because the point moves. Let it work on a copy.",
                 argument=argument.name,
             )
