@@ -7,6 +7,8 @@ from .conversion import astype
 from .dropout import dropout
 from .embedding import embedding
 from .linear import linear
+from .losses import cross_entropy, mse_loss, nll_loss
+from .normalisation import layer_norm, rms_norm
 from .reductions import sum
 from .shape import broadcast_to, reshape
 from .softmax import log_softmax, logsumexp, softmax
@@ -20,20 +22,25 @@ __all__ = [
     "add",
     "astype",
     "broadcast_to",
+    "cross_entropy",
     "div",
     "dropout",
     "embedding",
     "erf",
     "gelu",
+    "layer_norm",
     "linear",
     "log_softmax",
     "logsumexp",
+    "mse_loss",
     "mul",
     "neg",
+    "nll_loss",
     "pow",
     "power",
     "relu",
     "reshape",
+    "rms_norm",
     "sigmoid",
     "silu",
     "softmax",

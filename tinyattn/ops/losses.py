@@ -1,0 +1,192 @@
+"""Losses: how far a prediction is from its target."""
+
+from ..autograd import primitive
+from ..backend import array_namespace
+from .conversion import at_least_float32
+from .embedding import check_ids
+from .softmax import log_softmax, softmax
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+@primitive
+def cross_entropy(logits, target, /, *, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
+    """Minus the logarithm of the probability that ``softmax(logits)`` gives to the target class, in nats.
+
+    Args:
+        logits: (..., classes), unnormalised log-probabilities; the classes are on the last axis.
+        target: (...), integers in 0 .. classes - 1, or ``ignore_index``.
+        ignore_index: places with this target have loss 0, gradient 0, and do not count in the mean.
+        label_smoothing: the part of the target distribution, in [0, 1], that is spread evenly over all classes.
+        reduction: ``"mean"`` over the places that count, ``"sum"``, or ``"none"`` for a loss a place. Where no place
+            counts the mean is 0.
+
+    Raises:
+        IndexError: for a target that names no class, on every device, or is no integer.
+        ValueError: for shapes that do not fit and unknown options.
+
+    With log p = log_softmax(z) and the target distribution q = (1 - s) onehot(t) + s / C,
+        loss = - sum_c q_c log p_c = - (1 - s) log p_t - s mean(log p).
+
+    Backward. d(log p_c)/dz_j = delta_cj - p_j and sum_c q_c = 1, so that dloss/dz_j = p_j - q_j: what the model
+    believes less what it should. The cotangent of a row's loss multiplies it; in a mean it is g / count.
+
+    Source: C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), section 7, for the
+    smoothing.
+
+    >>> import tinyattn as ta
+    >>> loss = ta.cross_entropy(ta.tensor([[0.0, 0.0], [9.0, 1.0]]), [1, -100])
+    >>> f"{loss:.4f}"  # log 2
+    '0.6931'
+    """
+    _check_cross_entropy(logits, target, ignore_index, label_smoothing, reduction)
+    xp = array_namespace(logits)
+    kept, classes = _kept_and_classes(target, ignore_index)
+    log_p = log_softmax.rule(logits)
+    loss = -(1 - label_smoothing) * _picked(log_p, classes)
+    if label_smoothing:
+        loss = loss - label_smoothing * xp.mean(log_p, axis=-1)
+    return _reduced(xp.where(kept, loss, 0), kept, reduction)
+
+
+@cross_entropy.vjp("logits")
+def cross_entropy_vjp_logits(
+    g, _out, logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction="mean"
+):
+    xp = array_namespace(g)
+    kept, classes = _kept_and_classes(target, ignore_index)
+    q = (1 - label_smoothing) * _onehot(classes, logits) + label_smoothing / logits.shape[-1]
+    g = _row_cotangent(g, kept, reduction)
+    return xp.where(kept[..., None], g[..., None] * (softmax.rule(logits) - q), 0)
+
+
+@primitive
+def nll_loss(log_probabilities, target, /, *, ignore_index=-100, reduction="mean"):
+    """The negative log-likelihood: minus the log-probability of the target class.
+
+    ``nll_loss(log_softmax(z), t)`` is ``cross_entropy(z, t)``.
+
+    Args:
+        log_probabilities: (..., classes), such as ``log_softmax`` gives; the classes are on the last axis.
+        target, ignore_index, reduction: as for ``cross_entropy``, with its errors.
+
+    Backward. Each loss is minus one element: that one gets -g, the others 0.
+
+    >>> import tinyattn as ta
+    >>> ta.nll_loss(ta.tensor([[-1.0, -2.0], [-3.0, -4.0]]), [0, 1])
+    Tensor(2.5)
+    """
+    _check_classes("nll_loss", log_probabilities, target, ignore_index, reduction)
+    kept, classes = _kept_and_classes(target, ignore_index)
+    loss = array_namespace(log_probabilities).where(kept, -_picked(log_probabilities, classes), 0)
+    return _reduced(loss, kept, reduction)
+
+
+@nll_loss.vjp("log_probabilities")
+def nll_loss_vjp_log_probabilities(
+    g, _out, log_probabilities, target, *, ignore_index=-100, reduction="mean"
+):
+    kept, classes = _kept_and_classes(target, ignore_index)
+    onehot = _onehot(classes, log_probabilities) * kept[..., None]
+    return _row_cotangent(g, kept, reduction)[..., None] * -onehot
+
+
+@primitive
+def mse_loss(prediction, target, /, *, reduction="mean"):
+    """The squared error ``(prediction - target)^2``.
+
+    Args:
+        prediction, target: of equal shape; nothing is broadcast, as (n, 1) against (n) would silently give (n, n).
+        reduction: ``"mean"`` over all elements, ``"sum"``, or ``"none"``. The mean of no elements is 0.
+
+    Raises:
+        ValueError: for shapes that differ and an unknown reduction.
+
+    Backward. d(x - t)^2/dx = 2 (x - t), and the negative of it for t. In a mean the cotangent is g / count.
+
+    >>> import tinyattn as ta
+    >>> ta.mse_loss(ta.tensor([1.0, 2.0]), ta.tensor([0.0, 4.0]))
+    Tensor(2.5)
+    """
+    _check_reduction("mse_loss", reduction)
+    if prediction.shape != target.shape:
+        raise ValueError(
+            f"mse_loss() got a prediction of shape {prediction.shape} and a target of shape {target.shape}: "
+            "expected equal shapes, reshape one of them"
+        )
+    difference = prediction - target
+    return _reduced(difference * difference, None, reduction)
+
+
+@mse_loss.vjp("prediction")
+def mse_loss_vjp_prediction(g, _out, prediction, target, *, reduction="mean"):
+    if reduction == "mean":
+        g = g / max(prediction.size, 1)
+    return g * 2 * (prediction - target)
+
+
+@mse_loss.vjp("target")
+def mse_loss_vjp_target(g, _out, prediction, target, *, reduction="mean"):
+    return -mse_loss_vjp_prediction(g, None, prediction, target, reduction=reduction)
+
+
+def _kept_and_classes(target, ignore_index):
+    """Which places count, and their classes, with class 0 in the place of those that do not."""
+    target = target.astype("int64")  # so that an unsigned target can be compared with -100
+    kept = target != ignore_index
+    return kept, array_namespace(target).where(kept, target, 0)
+
+
+def _picked(values, classes):
+    """From (..., classes), the element that ``classes`` (...) names: (...)."""
+    return array_namespace(values).take_along_axis(values, classes[..., None], axis=-1)[..., 0]
+
+
+def _onehot(classes, like):
+    """(...) as (..., classes): 1 at the class that is named, 0 elsewhere."""
+    names = array_namespace(classes).arange(like.shape[-1])
+    return (classes[..., None] == names).astype(like.dtype)
+
+
+def _reduced(losses, kept, reduction):
+    if reduction == "none":
+        return losses
+    result = array_namespace(losses).sum(at_least_float32(losses))
+    if reduction == "mean":
+        result = result / max(losses.size if kept is None else int(kept.sum()), 1)
+    return result.astype(losses.dtype) if losses.dtype.kind == "f" else result
+
+
+def _row_cotangent(g, kept, reduction):
+    """The cotangent of each place's loss, (...), from that of the result."""
+    if reduction == "mean":
+        g = g / max(int(kept.sum()), 1)
+    return array_namespace(g).broadcast_to(g, kept.shape)
+
+
+def _check_cross_entropy(logits, target, ignore_index, label_smoothing, reduction):
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(
+            f"cross_entropy() got label_smoothing={label_smoothing}: expected a number in [0, 1]"
+        )
+    _check_classes("cross_entropy", logits, target, ignore_index, reduction)
+
+
+def _check_classes(operation, scores, target, ignore_index, reduction):
+    _check_reduction(operation, reduction)
+    if scores.ndim == 0 or getattr(target, "shape", ()) != scores.shape[:-1]:
+        raise ValueError(
+            f"{operation}() got scores of shape {scores.shape} and a target of shape {getattr(target, 'shape', ())}: "
+            "expected (..., classes) and (...), with the classes on the last axis"
+        )
+    xp = array_namespace(target)
+    if target.dtype.kind in "iu":
+        target = xp.where(target == ignore_index, 0, target)
+    check_ids(target, scores.shape[-1], operation, "target")
+
+
+def _check_reduction(operation, reduction):
+    if reduction not in _REDUCTIONS:
+        raise ValueError(
+            f"{operation}() got reduction={reduction!r}: expected one of {', '.join(_REDUCTIONS)}"
+        )

@@ -1,0 +1,185 @@
+"""Normalisation of rows: layer norm and root-mean-square norm."""
+
+import math
+
+import numpy as np
+
+from ..autograd import primitive
+from ..backend import array_namespace
+from .conversion import at_least_float32
+
+
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Shift and scale each row of ``x`` to mean 0 and variance 1, then apply ``weight`` and ``bias``.
+
+    A row is what the last axes hold, those that ``normalized_shape`` names. The variance is the biased one (divided
+    by n), and ``eps`` is added to it inside the root.
+
+    Args:
+        x: (..., *normalized_shape).
+        normalized_shape: the lengths of the last axes that make a row, a tuple or one number.
+        weight: the factors, of shape ``normalized_shape``, or None.
+        bias: the summands, of shape ``normalized_shape``, or None.
+        eps: positive; keeps a constant row finite.
+
+    Raises:
+        ValueError: for shapes that do not fit, and for ``eps`` not above 0.
+
+    Source: J. L. Ba, J. R. Kiros and G. E. Hinton, "Layer Normalization" (2016), eq. 4.
+
+    >>> import tinyattn as ta
+    >>> ta.layer_norm(ta.tensor([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), 3).numpy().round(3)
+    array([[-1.225,  0.   ,  1.225],
+           [ 0.   ,  0.   ,  0.   ]], dtype=float32)
+    """
+    axes = _last_axes("layer_norm", x, normalized_shape, eps, weight=weight, bias=bias)
+    return normalise_layer(x, weight, bias, axes=axes, eps=eps)
+
+
+def rms_norm(x, normalized_shape, weight=None, eps=None):
+    """Scale each row of ``x`` to mean square 1, then apply ``weight``: layer norm without its shift.
+
+    Args:
+        x: (..., *normalized_shape).
+        normalized_shape: the lengths of the last axes that make a row, a tuple or one number.
+        weight: the factors, of shape ``normalized_shape``, or None.
+        eps: positive, added to the mean square inside the root; by default the spacing of the numbers of x's dtype
+            at 1, as in PyTorch.
+
+    Raises:
+        ValueError: for shapes that do not fit, and for ``eps`` not above 0.
+
+    Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), eq. 4.
+
+    >>> import tinyattn as ta
+    >>> ta.rms_norm(ta.tensor([3.0, 4.0]), 2).numpy().round(4)
+    array([0.8485, 1.1314], dtype=float32)
+    """
+    if eps is None:
+        eps = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).eps)
+    axes = _last_axes("rms_norm", x, normalized_shape, eps, weight=weight)
+    return normalise_root_mean_square(x, weight, axes=axes, eps=eps)
+
+
+@primitive(name="layer_norm")
+def normalise_layer(x, weight, bias, /, *, axes, eps):
+    """``w (x - mu) / sigma + b`` with the mean mu and sigma = sqrt(variance + eps) of the elements along ``axes``.
+
+    Backward. Write c = x - mu, n for the number of elements of a row, sigma^2 = sum_i c_i^2 / n + eps, and
+    z = c / sigma, so that y = w z + b. The cotangent of b is g, that of w is g z, and that of z is p = g w. Now z
+    depends on x_j directly, through mu and through sigma:
+        dc_i/dx_j     = delta_ij - 1/n
+        dsigma/dx_j   = (1 / (n sigma)) sum_i c_i dc_i/dx_j = c_j / (n sigma) = z_j / n      as sum_i c_i = 0
+        dz_i/dx_j     = (delta_ij - 1/n) / sigma - (c_i / sigma^2) z_j / n
+                      = (delta_ij - 1/n - z_i z_j / n) / sigma,
+    and therefore, with mean() over the row,
+        dx_j = sum_i p_i dz_i/dx_j = (p_j - mean(p) - z_j mean(p z)) / sigma.
+    The two means take out of p what a shift and a scaling of the row would change, to which z is blind.
+
+    >>> import numpy as np
+    >>> normalise_layer.forward(np.array([40000.0, 40001.0]), None, None, axes=(-1,), eps=1e-5).round(4)
+    array([-1.,  1.])
+    """
+    z, _ = _standardised(x, axes, eps)
+    y = z if weight is None else z * weight
+    y = y if bias is None else y + bias
+    return y.astype(x.dtype) if x.dtype.kind == "f" else y
+
+
+@normalise_layer.vjp("x")
+def normalise_layer_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
+    xp = array_namespace(g)
+    z, sigma = _standardised(x, axes, eps)
+    p = g if weight is None else g * weight
+    mean_p = xp.mean(p, axis=axes, keepdims=True)
+    mean_pz = xp.mean(p * z, axis=axes, keepdims=True)
+    return (p - mean_p - z * mean_pz) / sigma
+
+
+@normalise_layer.vjp("weight")
+def normalise_layer_vjp_weight(g, _out, x, _weight, _bias, *, axes, eps):
+    z, _ = _standardised(x, axes, eps)
+    return g * z
+
+
+@normalise_layer.vjp("bias")
+def normalise_layer_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
+    return g
+
+
+def _standardised(x, axes, eps):
+    """The rows less their mean over their deviation, and the deviation, the root of the variance plus eps.
+
+    The mean of numbers near 10000 is itself rounded to 0.001 in float32, so that ``x - mean`` is off by a constant.
+    That constant is the mean of what is left, which is computed exactly and subtracted as well.
+    """
+    xp = array_namespace(x)
+    x = at_least_float32(x)
+    centred = x - xp.mean(x, axis=axes, keepdims=True)
+    centred = centred - xp.mean(centred, axis=axes, keepdims=True)
+    sigma = xp.sqrt(xp.mean(centred * centred, axis=axes, keepdims=True) + eps)
+    return centred / sigma, sigma
+
+
+@primitive(name="rms_norm")
+def normalise_root_mean_square(x, weight, /, *, axes, eps):
+    """``w x / r`` with r = sqrt(mean(x^2) + eps) of the elements along ``axes``.
+
+    Backward. With z = x / r and n elements in a row, dr/dx_j = x_j / (n r) = z_j / n, and so
+        dz_i/dx_j = delta_ij / r - (x_i / r^2) z_j / n = (delta_ij - z_i z_j / n) / r.
+    With p = g w, the cotangent of z,
+        dx_j = (p_j - z_j mean(p z)) / r,
+    layer norm's formula without the mean of p: z is blind to a scaling of the row only. The cotangent of w is g z.
+
+    >>> import numpy as np
+    >>> normalise_root_mean_square.forward(np.array([3.0, 4.0]), None, axes=(-1,), eps=1e-9).round(4)
+    array([0.8485, 1.1314])
+    """
+    z, _ = _scaled(x, axes, eps)
+    y = z if weight is None else z * weight
+    return y.astype(x.dtype) if x.dtype.kind == "f" else y
+
+
+@normalise_root_mean_square.vjp("x")
+def normalise_root_mean_square_vjp_x(g, _out, x, weight, *, axes, eps):
+    xp = array_namespace(g)
+    z, root = _scaled(x, axes, eps)
+    p = g if weight is None else g * weight
+    return (p - z * xp.mean(p * z, axis=axes, keepdims=True)) / root
+
+
+@normalise_root_mean_square.vjp("weight")
+def normalise_root_mean_square_vjp_weight(g, _out, x, _weight, *, axes, eps):
+    z, _ = _scaled(x, axes, eps)
+    return g * z
+
+
+def _scaled(x, axes, eps):
+    """The rows over the root of their mean square plus eps, and that root."""
+    xp = array_namespace(x)
+    x = at_least_float32(x)
+    root = xp.sqrt(xp.mean(x * x, axis=axes, keepdims=True) + eps)
+    return x / root, root
+
+
+def _last_axes(operation, x, normalized_shape, eps, **affine):
+    """The axes that make a row, counted from the end, once everything fits."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        raise ValueError(
+            f"{operation}() got x of shape {x.shape} and normalized_shape={normalized_shape}: "
+            "expected the lengths of the last axes of x"
+        )
+    if math.prod(shape) == 0:
+        raise ValueError(f"{operation}() got rows without elements, normalized_shape={shape}")
+    for name, value in affine.items():
+        if value is not None and tuple(value.shape) != shape:
+            raise ValueError(
+                f"{operation}() got a {name} of shape {value.shape}: expected {shape}, that of a row"
+            )
+    if not eps > 0:
+        raise ValueError(
+            f"{operation}() got eps={eps}: expected a positive number, "
+            "without which a constant row is divided by zero"
+        )
+    return tuple(range(-len(shape), 0))
