@@ -10,6 +10,7 @@ from .linear import linear
 from .losses import cross_entropy, mse_loss, nll_loss
 from .normalisation import layer_norm, rms_norm
 from .reductions import sum
+from .rotary import rotary, rotary_tables
 from .shape import broadcast_to, reshape
 from .softmax import log_softmax, logsumexp, softmax
 
@@ -41,6 +42,8 @@ __all__ = [
     "relu",
     "reshape",
     "rms_norm",
+    "rotary",
+    "rotary_tables",
     "sigmoid",
     "silu",
     "softmax",
