@@ -50,8 +50,11 @@ def test_slices_are_views_and_array_indices_copies():
     a[1:3][0] = 5.0
     assert a.tolist() == [0, 5, 0, 0]
     a[xp.array([0, 1])].fill(9.0)
-    a[xp.array(1)].fill(9.0)
     assert a.tolist() == [0, 5, 0, 0]
+    rows = xp.zeros((2, 1))
+    rows[xp.array(1)].fill(9.0)  # an array without axes is an array all the same
+    rows[1].fill(5.0)
+    assert rows.tolist() == [[0], [5]]
 
 
 @pytest.mark.parametrize(

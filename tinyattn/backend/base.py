@@ -127,8 +127,7 @@ def array_namespace(*values):
         if getattr(value, "is_tensor", False):
             return value.__array_namespace__()
         if not found and not isinstance(value, np.generic) and is_array(value):
-            namespace = backend_of(
-                value
-            ).xp  # CuPy's arrays do not answer __array_namespace__ themselves
+            # Through the backend: CuPy's arrays do not answer __array_namespace__ themselves.
+            namespace = backend_of(value).xp
             found = True
     return namespace
