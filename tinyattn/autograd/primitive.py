@@ -16,6 +16,20 @@ _KERNELS = {}  # (name, kind of backend) -> (forward, backward)
 _recording_order = itertools.count(1)  # next() on it is atomic, so that threads can share it
 
 
+class Outline:
+    """What a vector-Jacobian product may still ask of an input that was not kept: everything but its elements."""
+
+    __slots__ = ("shape", "dtype")
+
+    def __init__(self, like):
+        self.shape = like.shape
+        self.dtype = like.dtype
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+
 class Node:
     """One recorded operation: where its cotangent goes, and what its backward needs.
 
@@ -89,7 +103,8 @@ class Primitive:
 
         ``@softmax.vjp`` for a primitive with one input (or a variadic one); ``@matmul.vjp("a")`` for the input ``a``.
         The function takes ``(g, out, *inputs, **parameters)`` and returns the cotangent of that input. An argument
-        whose name begins with an underscore is not kept for backward: it will be None.
+        whose name begins with an underscore is not kept for backward: of the input that the product belongs to (of all
+        inputs, if variadic) its shape and dtype remain, anything else will be None.
         """
         if isinstance(function_or_name, str):
             position = self.input_names.index(function_or_name)
@@ -189,7 +204,7 @@ class Primitive:
                 kernel = None
                 result = self.forward(*arrays, **parameters), None
         out, residuals = result
-        if type(out) is not array_type:
+        if type(out) is not array_type and not is_array(out):
             out = backend_of(next(a for a in arrays if hasattr(a, "dtype"))).asarray(out)
         if out.dtype.char == "d" and not any(_is_double(array) for array in arrays):
             if not parameters or parameters.get("dtype") is None:
@@ -230,7 +245,7 @@ class Primitive:
                 if isinstance(value, Tensor):
                     versions.append((value._version, value._version[0], position))
             else:
-                saved.append(None)
+                saved.append(Outline(array) if self.variadic else None)
         node.inputs = saved
         if save_out:
             node.out = tensor._data

@@ -13,9 +13,10 @@ import heapq
 
 import numpy as np
 
-from ..backend import array_namespace, backend_of
+from ..backend import array_namespace, backend_of, is_array
 from . import anomaly
 from .modes import current_mode, set_grad_enabled
+from .primitive import Outline
 from .tensor import Tensor
 
 
@@ -145,16 +146,18 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         if not isinstance(cotangents, tuple):
             cotangents = (cotangents,)
     else:
-        inputs, out = _saved_tensors(node) if create_graph else (node.inputs, node.out)
+        inputs, out = _saved_tensors(node) if create_graph else (list(node.inputs), node.out)
     watched = current_mode.get().anomaly
     for position, parent in enumerate(node.parents):
         if parent is None or (wanted is not None and parent not in wanted):
             continue
+        like = parent._data if isinstance(parent, Tensor) else parent
         if from_kernel:
             cotangent = cotangents[position]
         else:
+            if inputs[position] is None:
+                inputs[position] = Outline(like)
             cotangent = node.primitive.cotangent(position, g, out, inputs, node.parameters)
-        like = parent._data if isinstance(parent, Tensor) else parent
         fresh = from_kernel and cotangent is not g
         if type(cotangent) is not type(g):
             cotangent = _as_cotangent(cotangent, g)
@@ -174,14 +177,14 @@ def _as_cotangent(value, g):
     """What a rule returned, as the kind of thing that ``g`` is: NumPy's reductions give scalars, for example."""
     if isinstance(g, Tensor):
         return value if isinstance(value, Tensor) else Tensor._wrap(value)
-    return backend_of(g).asarray(value)
+    return value if is_array(value) else backend_of(g).asarray(value)
 
 
 def _saved_tensors(node):
     """What a rule reads, as tensors that are part of the graph, for a backward that is itself recorded."""
     inputs = []
     for array, parent in zip(node.inputs, node.parents, strict=True):
-        if array is None or parent is None:
+        if array is None or parent is None or isinstance(array, Outline):
             inputs.append(array)
         elif isinstance(parent, Tensor):
             inputs.append(parent)

@@ -3,16 +3,36 @@
 from . import methods
 from .activations import erf, gelu, relu, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
-from .conversion import astype
+from .conversion import astype, to_device
+from .creation import arange, eye, full, full_like, ones, ones_like, zeros, zeros_like
 from .dropout import dropout
 from .embedding import embedding
+from .exponential import exp, expm1, log, log1p, rsqrt, sqrt
+from .indexing import take
 from .linear import linear
+from .linear_algebra import einsum, matmul
 from .losses import cross_entropy, mse_loss, nll_loss
 from .normalisation import layer_norm, rms_norm
-from .reductions import sum
+from .reductions import argmax, argmin, cumsum, max, mean, min, prod, std, sum, var
 from .rotary import rotary, rotary_tables
-from .shape import broadcast_to, reshape
+from .selection import clip, masked_fill, maximum, minimum, where
+from .shape import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flip,
+    moveaxis,
+    reshape,
+    split,
+    squeeze,
+    stack,
+    swapaxes,
+    transpose,
+    tril,
+    triu,
+)
 from .softmax import log_softmax, logsumexp, softmax
+from .trigonometric import cos, sin, tanh
 
 abs = absolute
 pow = power
@@ -21,33 +41,79 @@ __all__ = [
     "abs",
     "absolute",
     "add",
+    "arange",
+    "argmax",
+    "argmin",
     "astype",
     "broadcast_to",
+    "clip",
+    "concatenate",
+    "cos",
     "cross_entropy",
+    "cumsum",
     "div",
     "dropout",
+    "einsum",
     "embedding",
     "erf",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "eye",
+    "flip",
+    "full",
+    "full_like",
     "gelu",
     "layer_norm",
     "linear",
+    "log",
+    "log1p",
     "log_softmax",
     "logsumexp",
+    "masked_fill",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "moveaxis",
     "mse_loss",
     "mul",
     "neg",
     "nll_loss",
+    "ones",
+    "ones_like",
     "pow",
     "power",
+    "prod",
     "relu",
     "reshape",
     "rms_norm",
     "rotary",
     "rotary_tables",
+    "rsqrt",
     "sigmoid",
     "silu",
+    "sin",
     "softmax",
+    "split",
+    "sqrt",
     "square",
+    "squeeze",
+    "stack",
+    "std",
     "sub",
     "sum",
+    "swapaxes",
+    "take",
+    "tanh",
+    "to_device",
+    "transpose",
+    "tril",
+    "triu",
+    "var",
+    "where",
+    "zeros",
+    "zeros_like",
 ]

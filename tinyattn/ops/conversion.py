@@ -1,6 +1,8 @@
 """Between element types and between devices."""
 
-from ..autograd import primitive
+import numpy as np
+
+from ..autograd import Tensor, primitive
 from ..backend import backend_of, get_backend
 
 
@@ -30,3 +32,44 @@ def at_least_float32(x):
     dtype('float32')
     """
     return x.astype("float32") if x.dtype.itemsize < 4 and x.dtype.kind == "f" else x
+
+
+@primitive
+def to_device(x, /, device):
+    """``x`` on another device.
+
+    Backward. The cotangent goes back to the device that ``x`` came from.
+
+    >>> import tinyattn as ta
+    >>> ta.to_device(ta.tensor([1.5]), "cpu").device
+    'cpu'
+    """
+    return get_backend(device).asarray(backend_of(x).to_host(x))
+
+
+@to_device.vjp
+def to_device_vjp(g, _out, x, *, device):
+    source = backend_of(getattr(x, "_data", x)).device
+    return to_device.rule(g, device=source)
+
+
+def to(x, device_or_dtype):
+    """The tensor on another device or with another element type; itself, if nothing changes.
+
+    Args:
+        device_or_dtype: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"strict"``, or a dtype such as ``"float64"``.
+
+    Raises:
+        ValueError: for a name that is neither.
+
+    >>> import tinyattn as ta
+    >>> ta.tensor([1.5]).to("float64").dtype
+    dtype('float64')
+    """
+    x = x if isinstance(x, Tensor) else Tensor(x)
+    try:
+        dtype = np.dtype(device_or_dtype)
+    except TypeError:
+        backend = get_backend(device_or_dtype)
+        return x if backend is backend_of(x._data) else to_device(x, device=backend.device)
+    return x if x.dtype == dtype else astype(x, dtype=dtype)

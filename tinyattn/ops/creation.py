@@ -1,0 +1,112 @@
+"""New tensors: float32 unless another dtype is named, on the default device unless another device is."""
+
+import numpy as np
+
+from ..autograd import Tensor
+from ..backend import backend_of, get_backend, is_array
+
+
+def zeros(shape, dtype=np.float32, device=None, requires_grad=False):
+    """A tensor of zeros.
+
+    >>> import tinyattn as ta
+    >>> ta.zeros((1, 2))
+    Tensor([[0., 0.]])
+    """
+    return _finished(get_backend(device).zeros(shape, np.dtype(dtype)), requires_grad)
+
+
+def ones(shape, dtype=np.float32, device=None, requires_grad=False):
+    """A tensor of ones.
+
+    >>> import tinyattn as ta
+    >>> ta.ones(3)
+    Tensor([1., 1., 1.])
+    """
+    return full(shape, 1, dtype, device, requires_grad)
+
+
+def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
+    """A tensor with the same number everywhere.
+
+    Args:
+        dtype: by default float32 for a float, int64 for a whole number, as ``tensor(fill_value)`` has it.
+
+    >>> import tinyattn as ta
+    >>> ta.full((2,), 0.5)
+    Tensor([0.5, 0.5])
+    """
+    number = Tensor(fill_value, dtype=dtype, device="cpu")
+    array = get_backend(device).xp.full(shape, number.item(), dtype=number.dtype)
+    return _finished(array, requires_grad)
+
+
+def arange(start, stop=None, step=1, dtype=None, device=None, requires_grad=False):
+    """Numbers from ``start`` to before ``stop``, ``step`` apart; with one argument from 0 to before it.
+
+    Args:
+        dtype: by default int64 if all three are whole numbers, else float32.
+
+    >>> import tinyattn as ta
+    >>> ta.arange(3).tolist()
+    [0, 1, 2]
+    >>> ta.arange(0, 1, 0.25)
+    Tensor([0.  , 0.25, 0.5 , 0.75])
+    """
+    if stop is None:
+        start, stop = 0, start
+    if dtype is None:
+        whole = all(isinstance(number, (int, np.integer)) for number in (start, stop, step))
+        dtype = np.int64 if whole else np.float32
+    return _finished(get_backend(device).xp.arange(start, stop, step, dtype=dtype), requires_grad)
+
+
+def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
+    """The identity matrix (n, n), or a matrix (n, m) with ones on the main diagonal.
+
+    >>> import tinyattn as ta
+    >>> ta.eye(2)
+    Tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _finished(get_backend(device).xp.eye(n, m, dtype=dtype), requires_grad)
+
+
+def zeros_like(x, dtype=None, requires_grad=False):
+    """Zeros of the shape, the dtype and on the device of ``x``.
+
+    >>> import tinyattn as ta
+    >>> ta.zeros_like(ta.ones(2))
+    Tensor([0., 0.])
+    """
+    return full_like(x, 0, dtype, requires_grad)
+
+
+def ones_like(x, dtype=None, requires_grad=False):
+    """Ones of the shape, the dtype and on the device of ``x``.
+
+    >>> import tinyattn as ta
+    >>> ta.ones_like(ta.zeros(2))
+    Tensor([1., 1.])
+    """
+    return full_like(x, 1, dtype, requires_grad)
+
+
+def full_like(x, fill_value, dtype=None, requires_grad=False):
+    """The same number everywhere, with the shape, the dtype and on the device of ``x``.
+
+    >>> import tinyattn as ta
+    >>> ta.full_like(ta.zeros(2), 0.5)
+    Tensor([0.5, 0.5])
+    """
+    array = x._data if isinstance(x, Tensor) else x
+    array = array if is_array(array) else Tensor(array)._data
+    xp = backend_of(array).xp
+    return _finished(xp.full(array.shape, fill_value, dtype=dtype or array.dtype), requires_grad)
+
+
+def _finished(array, requires_grad):
+    tensor = Tensor._wrap(array)
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor

@@ -1,0 +1,122 @@
+"""Exponentials, logarithms and roots.
+
+All act element by element: the Jacobian is diagonal, and a vector-Jacobian product is the cotangent times the
+derivative. Where the derivative can be written in terms of the output ``y``, the output is what backward keeps.
+"""
+
+from ..autograd import primitive
+from ..backend import array_namespace
+
+
+@primitive
+def exp(x, /):
+    """The exponential ``e**x``, elementwise.
+
+    Backward. The exponential is its own derivative: dy/dx = y.
+
+    >>> import tinyattn as ta
+    >>> ta.exp(ta.tensor([0.0, 1.0]))
+    Tensor([1.       , 2.7182817])
+    """
+    return array_namespace(x).exp(x)
+
+
+@exp.vjp
+def exp_vjp(g, y, _x):
+    return g * y
+
+
+@primitive
+def log(x, /):
+    """The natural logarithm, elementwise: -inf at 0, NaN below.
+
+    Backward. dy/dx = 1/x. At 0 this is infinite, and an element there that the loss does not use gets 0/0 = NaN:
+    replace it before the logarithm, as in ``log(where(x > 0, x, 1))``, and not after.
+
+    >>> import tinyattn as ta
+    >>> ta.log(ta.tensor([1.0, 2.0]))
+    Tensor([0.       , 0.6931472])
+    """
+    return array_namespace(x).log(x)
+
+
+@log.vjp
+def log_vjp(g, _out, x):
+    return g / x
+
+
+@primitive
+def log1p(x, /):
+    """The logarithm of ``1 + x``, accurate also where x is so small that 1 + x would round it away.
+
+    Backward. dy/dx = 1 / (1 + x).
+
+    >>> import tinyattn as ta
+    >>> ta.log1p(ta.tensor([0.0, 1.0]))
+    Tensor([0.       , 0.6931472])
+    """
+    return array_namespace(x).log1p(x)
+
+
+@log1p.vjp
+def log1p_vjp(g, _out, x):
+    return g / (1 + x)
+
+
+@primitive
+def expm1(x, /):
+    """The exponential less one, ``e**x - 1``, accurate also where x is so small that e**x would round to 1.
+
+    Backward. dy/dx = e^x = y + 1.
+
+    >>> import tinyattn as ta
+    >>> ta.expm1(ta.tensor([0.0, 1.0]))
+    Tensor([0.       , 1.7182819])
+    """
+    return array_namespace(x).expm1(x)
+
+
+@expm1.vjp
+def expm1_vjp(g, y, _x):
+    return g * (y + 1)
+
+
+@primitive
+def sqrt(x, /):
+    """The square root, elementwise: NaN below 0.
+
+    Backward. From y^2 = x follows 2y dy = dx, so dy/dx = 1/(2y): infinite at 0. An element at 0 whose cotangent is 0
+    gets 0 and not 0/0 = NaN, so that an unused root, or half the square of a norm that vanishes, is harmless.
+
+    >>> import tinyattn as ta
+    >>> x = ta.tensor([0.0, 4.0], requires_grad=True)
+    >>> y = ta.sqrt(x)
+    >>> (y * y).sum().backward()
+    >>> x.grad
+    Tensor([0., 1.])
+    """
+    return array_namespace(x).sqrt(x)
+
+
+@sqrt.vjp
+def sqrt_vjp(g, y, _x):
+    unused = (y == 0) & (g == 0)
+    return g / array_namespace(y).where(unused, 1, 2 * y)
+
+
+@primitive
+def rsqrt(x, /):
+    """The reciprocal square root, ``1 / sqrt(x)``, elementwise: inf at 0, NaN below.
+
+    Backward. d(x^(-1/2))/dx = -x^(-3/2) / 2 = -y^3 / 2.
+
+    >>> import tinyattn as ta
+    >>> ta.rsqrt(ta.tensor([1.0, 4.0]))
+    Tensor([1. , 0.5])
+    """
+    return 1 / array_namespace(x).sqrt(x)
+
+
+@rsqrt.vjp
+def rsqrt_vjp(g, y, _x):
+    return g * (-0.5 * y * y * y)
