@@ -1,0 +1,138 @@
+"""Scaled dot-product attention, dense: every query meets every key, and all scores are one array.
+
+Twice: as one primitive with its whole backward written by hand, and composed of recorded operations, whose weights
+can be looked at, forward and backward.
+"""
+
+import math
+
+import numpy as np
+
+from ..autograd import primitive
+from ..backend import array_namespace
+from ..ops import broadcast_to, dropout, matmul, softmax, swapaxes, where
+from ..ops.dropout import dropout_by_key
+from .masks import visible_keys
+
+
+@primitive
+def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    """For each query, the average of the values, weighted by how well their keys match it.
+
+    Args:
+        q: (..., queries, head_dim).
+        k: (..., keys, head_dim).
+        v: (..., keys, value_dim).
+        mask: boolean, (..., queries, keys), True = may attend; or None.
+        causal: query i sees the keys up to i + keys - queries only.
+        scale: the factor of the scores, by default 1 / sqrt(head_dim).
+        dropout_p: the probability that a weight is dropped.
+        key: a 64-bit number, from which the dropped weights follow.
+
+    With scores S, weights P and, for dropout, factors D that are 0 or 1 / (1 - dropout_p),
+        S = scale Q K^T        P = softmax(S), over the visible keys        O = (D * P) V
+    where * is the product element by element. A query that sees no key has P = 0 and O = 0.
+
+    Backward. From the cotangent dO of O, step by step back:
+        O = (D * P) V, a matrix product:             dV = (D * P)^T dO        d(D * P) = dO V^T
+        D is constant:                               dP = D * (dO V^T)
+        P = softmax(S) (see ``softmax``), by row:    dS = P * (dP - sum over keys of P * dP)
+        S = scale Q K^T, a matrix product:           dQ = scale dS K          dK = scale dS^T Q
+    A masked score has P = 0, so that dS = 0 there; in a row without visible keys all of dS is 0.
+
+    Each line needs P, which is computed again: what is quadratic in the length is never kept.
+
+    Source: A. Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
+
+    >>> import numpy as np
+    >>> q, k, v = np.zeros((2, 1)), np.zeros((3, 1)), np.array([[1.0], [2.0], [6.0]])
+    >>> attention.forward(q, k, v, None, causal=True)
+    array([[1.5],
+           [3. ]])
+    """
+    weights = _weights(q, k, mask, causal, scale)  # (..., queries, keys)
+    if dropout_p:
+        weights = weights * _dropout_factors(weights, v, dropout_p, key)
+    return weights @ v  # (..., queries, value_dim)
+
+
+@attention.vjp("q")
+def attention_vjp_q(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
+    return (ds @ k) * _factor(q, scale)
+
+
+@attention.vjp("k")
+def attention_vjp_k(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
+    return _transposed(ds) @ (q * _factor(q, scale))
+
+
+@attention.vjp("v")
+def attention_vjp_v(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    weights = _weights(q, k, mask, causal, scale)
+    if dropout_p:
+        weights = weights * _dropout_factors(weights, v, dropout_p, key)
+    return _transposed(weights) @ g
+
+
+def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
+    """dS, (..., queries, keys), from dO, (..., queries, value_dim)."""
+    weights = _weights(q, k, mask, causal, scale)
+    dweights = g @ _transposed(v)
+    if dropout_p:
+        dweights = dweights * _dropout_factors(weights, v, dropout_p, key)
+    xp = array_namespace(dweights)
+    return weights * (dweights - xp.sum(weights * dweights, axis=-1, keepdims=True))
+
+
+def _weights(q, k, mask, causal, scale):
+    """P, (..., queries, keys)."""
+    # The queries are scaled, not the scores: in float16 the product could overflow before it is scaled.
+    scores = (q * _factor(q, scale)) @ _transposed(k)
+    visible = visible_keys(q, k, mask, causal)
+    if visible is not None:
+        scores = array_namespace(scores).where(visible, scores, -math.inf)
+    return softmax.rule(scores)
+
+
+def _dropout_factors(weights, v, dropout_p, key):
+    """D, (..., queries, keys), where the leading axes of the weights and of the values have been broadcast."""
+    xp = array_namespace(weights)
+    ones = xp.broadcast_to(xp.ones_like(weights), _weights_shape(weights, v))
+    return dropout_by_key.rule(ones, p=dropout_p, key=key)
+
+
+def _weights_shape(weights, v):
+    leading = np.broadcast_shapes(weights.shape[:-2], v.shape[:-2])
+    return leading + tuple(weights.shape[-2:])
+
+
+def _factor(q, scale):
+    return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+
+
+def _transposed(x):
+    return array_namespace(x).swapaxes(x, -1, -2)
+
+
+def dense_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=None):
+    """What ``attention`` computes, composed of recorded operations: the output and the weights before dropout.
+
+    ``weights.retain_grad()`` keeps their gradient at the next backward.
+
+    >>> import tinyattn as ta
+    >>> q, k, v = ta.tensor([[1.0]]), ta.tensor([[0.0], [0.0]]), ta.tensor([[2.0], [4.0]])
+    >>> output, weights = dense_attention(q, k, v)
+    >>> output.tolist(), weights.tolist()
+    ([[3.0]], [[0.5, 0.5]])
+    """
+    scores = matmul(q * _factor(q, scale), swapaxes(k, -1, -2))  # (..., queries, keys)
+    visible = visible_keys(q, k, mask, causal)
+    if visible is not None:
+        scores = where(visible, scores, -math.inf)
+    weights = softmax(scores)
+    kept = weights
+    if dropout_p:
+        kept = dropout(broadcast_to(weights, _weights_shape(weights, v)), dropout_p)
+    return matmul(kept, v), weights
