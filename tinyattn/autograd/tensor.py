@@ -83,7 +83,8 @@ class Tensor:
                 f"cannot assign data of shape {array.shape} to a tensor of shape {self.shape}: "
                 "the shapes must be equal, nothing is broadcast into place"
             )
-        self._data = array
+        # A copy: what the caller goes on to write into its own array is no business of this tensor.
+        self._data = backend.untracked(array).copy()
         self.bump_version()
 
     def bump_version(self):
