@@ -4,6 +4,8 @@ The Jacobian of such an operation is diagonal, so that every vector-Jacobian pro
 derivative, element by element. Where an input was broadcast the engine sums its cotangent over the copies.
 """
 
+import math
+
 from ..autograd import primitive
 from ..backend import array_namespace
 
@@ -129,6 +131,8 @@ def power_vjp_x(g, _out, x, y):
 
 @power.vjp("y")
 def power_vjp_y(g, out, x, _y):
+    if isinstance(x, (int, float)):
+        return g * out * (math.log(x) if x > 0 else 0.0 if x == 0 else math.nan)
     xp = array_namespace(g)
     return g * out * xp.log(xp.where(x == 0, 1, x))
 

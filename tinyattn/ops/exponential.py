@@ -16,7 +16,7 @@ def exp(x, /):
 
     >>> import tinyattn as ta
     >>> ta.exp(ta.tensor([0.0, 1.0]))
-    Tensor([1.       , 2.7182817])
+    Tensor([1.      , 2.71828...])
     """
     return array_namespace(x).exp(x)
 
@@ -35,7 +35,7 @@ def log(x, /):
 
     >>> import tinyattn as ta
     >>> ta.log(ta.tensor([1.0, 2.0]))
-    Tensor([0.       , 0.6931472])
+    Tensor([0.       , 0.69314...])
     """
     return array_namespace(x).log(x)
 
@@ -53,7 +53,7 @@ def log1p(x, /):
 
     >>> import tinyattn as ta
     >>> ta.log1p(ta.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.6931472])
+    Tensor([0.       , 0.69314...])
     """
     return array_namespace(x).log1p(x)
 
@@ -71,7 +71,7 @@ def expm1(x, /):
 
     >>> import tinyattn as ta
     >>> ta.expm1(ta.tensor([0.0, 1.0]))
-    Tensor([0.       , 1.7182819])
+    Tensor([0.       , 1.71828...])
     """
     return array_namespace(x).expm1(x)
 

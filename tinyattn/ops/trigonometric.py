@@ -30,7 +30,7 @@ def cos(x, /):
 
     >>> import tinyattn as ta
     >>> ta.cos(ta.tensor([0.0, 1.0]))
-    Tensor([1.      , 0.5403023])
+    Tensor([1.      , 0.5403...])
     """
     return array_namespace(x).cos(x)
 
@@ -49,7 +49,7 @@ def tanh(x, /):
 
     >>> import tinyattn as ta
     >>> ta.tanh(ta.tensor([0.0, 1.0]))
-    Tensor([0.       , 0.7615942])
+    Tensor([0.       , 0.76159...])
     """
     return array_namespace(x).tanh(x)
 
