@@ -34,8 +34,8 @@ def embedding(ids, weight, /, *, padding_idx=None):
 
 
 @embedding.vjp("weight")
-def embedding_vjp_weight(g, _out, ids, weight, *, padding_idx=None):
-    return sum_by_id.rule(g, ids, rows=weight.shape[0], padding_idx=padding_idx)
+def embedding_vjp_weight(g, _out, ids, _weight, *, padding_idx=None):
+    return sum_by_id.rule(g, ids, rows=_weight.shape[0], padding_idx=padding_idx)
 
 
 @primitive

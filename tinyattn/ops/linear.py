@@ -35,8 +35,8 @@ def linear(x, weight, bias=None, /):
 
 
 @linear.vjp("x")
-def linear_vjp_x(g, _out, x, weight, _bias):
-    return array_namespace(g).reshape(_rows(g) @ weight.T, x.shape)
+def linear_vjp_x(g, _out, _x, weight, _bias):
+    return array_namespace(g).reshape(_rows(g) @ weight.T, _x.shape)
 
 
 @linear.vjp("weight")

@@ -84,10 +84,10 @@ def nll_loss(log_probabilities, target, /, *, ignore_index=-100, reduction="mean
 
 @nll_loss.vjp("log_probabilities")
 def nll_loss_vjp_log_probabilities(
-    g, _out, log_probabilities, target, *, ignore_index=-100, reduction="mean"
+    g, _out, _log_probabilities, target, *, ignore_index=-100, reduction="mean"
 ):
     kept, classes = _kept_and_classes(target, ignore_index)
-    onehot = _onehot(classes, log_probabilities) * kept[..., None]
+    onehot = _onehot(classes, _log_probabilities) * kept[..., None]
     return _row_cotangent(g, kept, reduction)[..., None] * -onehot
 
 
