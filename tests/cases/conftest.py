@@ -28,12 +28,13 @@ def constant(device):
 
 @pytest.fixture
 def equals():
-    """``equals(tensor, expected)``: the same shape, and the same values to the nine digits of the case."""
+    """``equals(tensor, expected)``: the same shape and values; ``decimals`` where the case gives so many."""
 
-    def compare(actual, expected):
+    def compare(actual, expected, decimals=None):
         host = actual.numpy() if isinstance(actual, ta.Tensor) else actual
         expected = np.asarray(expected, dtype=np.float64)
         assert host.shape == expected.shape
-        np.testing.assert_allclose(host, expected, rtol=2e-9, atol=1e-12)
+        tolerance = {"atol": 0.51 * 10.0**-decimals, "rtol": 0} if decimals else {"rtol": 1e-12}
+        np.testing.assert_allclose(host, expected, **tolerance)
 
     return compare

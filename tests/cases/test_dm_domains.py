@@ -21,14 +21,14 @@ def test_DM_01_the_double_where_form_keeps_the_gradient_finite(leaf, equals):
     x = leaf([0, 2, 3])
     safe = ta.where(x > 2, x, 1.0)
     ta.where(x > 2, ta.log(safe) / np.log(2.0), 2 * x).sum().backward()
-    equals(x.grad, [2, 2, 0.48089835])
+    equals(x.grad, [2, 2, 0.48089835], decimals=8)
 
 
 def test_DM_01_the_single_where_form_is_right_where_the_branch_is_defined(leaf, equals):
     x = leaf([0, 2, 3])
     with np.errstate(divide="ignore", invalid="ignore"):
         ta.where(x > 2, ta.log(x) / np.log(2.0), 2 * x).sum().backward()
-    equals(x.grad[1:], [2, 0.48089835])
+    equals(x.grad[1:], [2, 0.48089835], decimals=8)
     # log of 0 has an infinite derivative, and 0 * inf is NaN: the known limit of the single form.
     assert np.isnan(x.grad.numpy()[0]) or x.grad.numpy()[0] == 2
 
@@ -68,7 +68,7 @@ def test_DM_07_the_exponent_has_a_gradient_where_the_power_has_one(leaf, equals)
     for base, exponent, expected in ((0, 2, 0), (2, 3, 5.54517744)):
         p = leaf(exponent)
         (leaf(base) ** p).backward()
-        equals(p.grad, expected)
+        equals(p.grad, expected, decimals=8)
 
 
 def test_DM_07_a_negative_base_keeps_its_gradient_beside_the_exponents_nan(leaf, equals):
@@ -138,8 +138,8 @@ def test_DM_13_the_deviation_of_equal_values_has_gradient_zero(leaf, equals):
     x = leaf([1, 2, 4])
     deviation = ta.std(x, ddof=0)
     deviation.backward()
-    equals(deviation, 1.24721913)
-    equals(x.grad, [-0.35634832, -0.08908708, 0.44543541])
+    equals(deviation, 1.24721913, decimals=8)
+    equals(x.grad, [-0.35634832, -0.08908708, 0.44543541], decimals=7)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_DM_13_the_deviation_of_equal_values_has_gradient_zero(leaf, equals):
 def test_DM_14_log_sum_exp_of_infinities_has_no_nan(leaf, equals, values, expected, gradient):
     x = leaf(values)
     y = ta.logsumexp(x)
-    equals(y, expected)
+    equals(y, expected, decimals=8)
     y.backward()
     equals(x.grad, gradient)
 
