@@ -52,13 +52,18 @@ class Random:
         self._generator.bit_generator.state = state
 
 
-_current_random = contextvars.ContextVar("tinyattn_random")
-_global_random = Random()
+_current_random = contextvars.ContextVar("tinyattn_random", default=None)
+_global_random = []  # filled at its first use: NumPy loads its generators only then
 
 
 def default_random():
     """The stream that dropout and initialisation draw from."""
-    return _current_random.get(_global_random)
+    random = _current_random.get()
+    if random is None:
+        if not _global_random:
+            _global_random.append(Random())
+        random = _global_random[0]
+    return random
 
 
 def manual_seed(seed):
