@@ -28,7 +28,9 @@ class Drawn:
             return random.standard_normal(self.shape)
         if self.kind == "positive":
             return random.uniform(0.5, 2.0, self.shape)
-        if self.kind == "apart":  # no two equal, and none near 0: away from the kinks of max, clip and relu
+        if (
+            self.kind == "apart"
+        ):  # no two equal, and none near 0: away from the kinks of max, clip and relu
             numbers = (np.arange(np.prod(self.shape, dtype=int)) + 0.5) * 0.37
             signs = np.where(np.arange(numbers.size) % 2, 1.0, -1.0)
             return random.permutation(numbers * signs).reshape(self.shape)
@@ -189,8 +191,16 @@ CASES = {
         case(normal(3, 4), boolean(3, 4), value=0.5),
         case(normal(2, 3, 4), boolean(4), value=-1.0),
     ],
-    "maximum": [case(apart(3, 4), normal(1, 4)), case(apart(5), 0.1), case(normal(3), normal(2, 3))],
-    "minimum": [case(apart(3, 4), normal(1, 4)), case(apart(5), 0.1), case(normal(3), normal(2, 3))],
+    "maximum": [
+        case(apart(3, 4), normal(1, 4)),
+        case(apart(5), 0.1),
+        case(normal(3), normal(2, 3)),
+    ],
+    "minimum": [
+        case(apart(3, 4), normal(1, 4)),
+        case(apart(5), 0.1),
+        case(normal(3), normal(2, 3)),
+    ],
     "clip": [
         case(apart(3, 4), -1.0, 1.0),
         case(apart(3, 4), None, 1.0),
@@ -258,6 +268,15 @@ CASES = {
         case(transposed(4, 3), transposed(2, 4)),
         case(normal(3, 0), normal(0, 2)),
     ],
+    "contract": [
+        case(normal(2, 3), normal(3, 4), subscripts="ij,jk->ik"),
+        case(normal(2, 5, 3), normal(2, 4, 3), subscripts="bqd,bkd->bqk"),
+        case(normal(3, 3), normal(3), subscripts="ii,i->i"),
+        case(normal(2, 3), subscripts="ij->"),
+        case(normal(3, 3), subscripts="ii->i"),
+        case(normal(2, 3), normal(1, 3), subscripts="ij,ij->ij"),
+        case(normal(2), normal(3), normal(2, 3), subscripts="i,j,ij->j"),
+    ],
     "linear": [
         case(normal(3, 4), normal(4, 2), normal(2)),
         case(normal(2, 3, 4), normal(4, 2), None),
@@ -296,21 +315,29 @@ CASES = {
     ],
     "embedding": [
         case(integers(5, 2, 3), normal(5, 4)),
-        case(np.array([1, 1, 0, 1]), normal(3, 2)),
-        case(np.array([1, 1, 0, 2]), normal(3, 2), padding_idx=2),
+        case(np.array([1, 1, 0, 1]), normal(3, 2)),  # one row twice, one row never
     ],
     "sum_by_id": [
         case(normal(2, 3, 4), integers(5, 2, 3), rows=5),
         case(normal(4, 2), np.array([1, 1, 0, 2]), rows=3, padding_idx=2),
     ],
+    "rotary": [
+        case(normal(2, 5, 4), normal(5, 2), normal(5, 2)),
+        case(normal(1, 3, 2), normal(2, 3, 1), normal(3, 1)),
+    ],
     "dropout": [case(normal(4, 5), p=0.4, key=7), case(normal(3), p=0.0, key=7)],
     # attention
-    "rotate": [],
     "attention": [
         case(*_QKV, None, **_ATTENTION),
         case(*_QKV, None, causal=True, scale=0.6),
         case(normal(2, 2, 3), normal(2, 5, 3), normal(2, 5, 4), None, causal=True, scale=0.6),
-        case(normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4), boolean(2, 1, 3, 5), **_ATTENTION),
+        case(
+            normal(2, 2, 3, 4),
+            normal(2, 2, 5, 4),
+            normal(2, 2, 5, 4),
+            boolean(2, 1, 3, 5),
+            **_ATTENTION,
+        ),
         case(*_QKV, None, causal=True, scale=0.6, dropout_p=0.3, key=11),
     ],
     "causal_product": [
@@ -331,4 +358,3 @@ CASES = {
         case(*_SQUARE, communicator=Alone(), positions=[np.arange(5)], causal=True, scale=0.6),
     ],
 }
-CASES = {name: cases for name, cases in CASES.items() if cases}

@@ -141,7 +141,7 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, **settings):
     with lent_arrays(arguments):
         first = FirstOrder(fn, inputs, arguments, slots)
         base = _trustworthy_values(first, fn)
-        cotangents = _cotangents(base, cotangent, settings.seed)
+        cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
         reports = _check(first, cotangents, settings, base)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
@@ -149,7 +149,8 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, **settings):
         if settings.order == 2 and not any(report.failures for report in reports):
             second = SecondOrder(first, cotangents)
             base = second.values()
-            reports += _check(second, _cotangents(base, None, settings.seed + 1), settings, base)
+            seconds = _cotangents(base, None, settings.seed, purpose="second cotangent")
+            reports += _check(second, seconds, settings, base)
         checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
         if checked and checked == kinks:
             kink_found = next(report for report in reports if report.kinks).kinks[0]
@@ -269,9 +270,14 @@ def _distance(one, other):
     return f"differs by {np.nanmax(np.abs(one - other)):.3g}"
 
 
-def _cotangents(base, cotangent, seed):
+def _generator(seed, purpose):
+    """A stream that is no one else's: inputs drawn from the same seed must not be equal to the cotangent."""
+    return np.random.default_rng([seed, *purpose.encode()])
+
+
+def _cotangents(base, cotangent, seed, purpose):
     if cotangent is None:
-        random = np.random.default_rng(seed)
+        random = _generator(seed, purpose)
         return [random.standard_normal(value.shape) for value in base]
     given = [leaf for _, leaf in flatten(cotangent, "cotangent")]
     hosts = [np.asarray(c.numpy() if isinstance(c, Tensor) else c, np.float64) for c in given]
@@ -303,7 +309,7 @@ def _check(problem, cotangents, settings, base):
             for value, cotangent in zip(base, cotangents, strict=True)
         )
     )
-    random = np.random.default_rng(settings.seed + 2)
+    random = _generator(settings.seed, "directions")
     reports = []
     for argument, gradient, slope in zip(problem.arguments, analytic, slopes, strict=True):
         places = _places(argument, gradient, settings, random)

@@ -76,11 +76,15 @@ def survey_primitive(name, version, device=None, order=2, seed=0):
         try:
             with mode:
                 row.add(check_case(name, inputs, parameters, order=order, seed=seed))
-        except Exception as error:  # a rule that crashes is a fault of this row, not the end of the survey
+        except (
+            Exception
+        ) as error:  # a rule that crashes is a fault of this row, not the end of the survey
             row.cases += 1
             row.faults.append(_crash(name, case, error))
     if version == "kernel" and not row.cases and not row.faults:
-        row.faults.append(f"the kernel of {name} takes none of the {len(declined)} cases in float64")
+        row.faults.append(
+            f"the kernel of {name} takes none of the {len(declined)} cases in float64"
+        )
     row.seconds = time.perf_counter() - started
     return row
 
@@ -114,9 +118,7 @@ def on_device(case, device=None, seed=0):
         Tensor(value, device=backend.device) if is_array(value) else value
         for value in case.draw(seed)
     ]
-    parameters = {
-        name: _with_arrays_on(backend, value) for name, value in case.parameters.items()
-    }
+    parameters = {name: _with_arrays_on(backend, value) for name, value in case.parameters.items()}
     if "device" in parameters:
         parameters["device"] = backend.device
     return inputs, parameters
