@@ -59,7 +59,11 @@ class FlatStorage:
             data = parameter._data
             if data is view:
                 continue
-            if data.shape != view.shape or data.dtype != view.dtype or backend_of(data) is not self.backend:
+            if (
+                data.shape != view.shape
+                or data.dtype != view.dtype
+                or backend_of(data) is not self.backend
+            ):
                 raise RuntimeError(
                     f"a parameter of shape {view.shape} ({self.dtype}, {self.backend.device}) now has shape "
                     f"{data.shape} ({data.dtype}, {parameter.device}): make the optimiser after moving the model"

@@ -111,7 +111,9 @@ class Muon(Optimizer):
         piece = storage.slices[position]
         gradient = storage.gradients[piece].reshape(view.shape)
         momentum = member.buffers["momentum"][piece].reshape(view.shape)
-        direction = gradient + float(group["momentum"]) * momentum if group["nesterov"] else momentum
+        direction = (
+            gradient + float(group["momentum"]) * momentum if group["nesterov"] else momentum
+        )
         width = view.shape[1] // group["parts"]
         for part in range(group["parts"]):
             columns = slice(part * width, (part + 1) * width)

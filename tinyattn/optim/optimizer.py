@@ -32,7 +32,9 @@ class Optimizer:
         self._storages = []
         self._seen = {}  # id of a parameter -> its name
         if isinstance(params, Tensor):
-            raise TypeError("params must be a list of parameters, got one tensor: write [parameter]")
+            raise TypeError(
+                "params must be a list of parameters, got one tensor: write [parameter]"
+            )
         params = list(params)
         if not params:
             raise ValueError(
@@ -153,7 +155,9 @@ class Optimizer:
         for name, array in own["arrays"].items():
             if name in arrays and arrays[name].shape != array.shape:
                 differences.append(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-        for position, (saved, group) in enumerate(zip(settings["groups"], own["settings"]["groups"])):
+        for position, (saved, group) in enumerate(
+            zip(settings["groups"], own["settings"]["groups"])
+        ):
             if list(saved["params"]) != group["params"]:
                 differences.append(f"group {position} holds other parameters")
         if len(settings["groups"]) != len(own["settings"]["groups"]):
@@ -170,7 +174,9 @@ class Optimizer:
         for member in self._storages:
             for buffer, flat in member.buffers.items():
                 for name, view in zip(member.names, member.storage.unflatten(flat)):
-                    view[...] = member.storage.backend.asarray(arrays[f"{name}.{buffer}"], dtype=view.dtype)
+                    view[...] = member.storage.backend.asarray(
+                        arrays[f"{name}.{buffer}"], dtype=view.dtype
+                    )
             member.steps = [int(settings["steps"][name]) for name in member.names]
         for saved, group in zip(settings["groups"], self.param_groups):
             for name in self.defaults:

@@ -1,0 +1,5 @@
+"""Models, assembled from ``tinyattn.nn``."""
+
+from .gpt import GPT, GPTConfig
+
+__all__ = ["GPT", "GPTConfig"]

@@ -1,0 +1,38 @@
+"""Modules: layers and the blocks that models are made of, named as in PyTorch."""
+
+from .attention import MultiHeadAttention
+from .cache import KeyValueCache, ModelCache
+from .containers import Identity, ModuleList, Sequential
+from .dropout import Dropout
+from .embedding import Embedding
+from .feed_forward import Activation, FeedForward
+from .linear import Linear
+from .module import Module, evaluating
+from .normalisation import LayerNorm, RMSNorm
+from .parameter import Parameter
+from .positions import ALiBi, LearnedPositions, Rotary, SinusoidalPositions
+from .transformer import TransformerBlock
+
+__all__ = [
+    "ALiBi",
+    "Activation",
+    "Dropout",
+    "Embedding",
+    "FeedForward",
+    "Identity",
+    "KeyValueCache",
+    "LayerNorm",
+    "LearnedPositions",
+    "Linear",
+    "ModelCache",
+    "Module",
+    "ModuleList",
+    "MultiHeadAttention",
+    "Parameter",
+    "RMSNorm",
+    "Rotary",
+    "Sequential",
+    "SinusoidalPositions",
+    "TransformerBlock",
+    "evaluating",
+]

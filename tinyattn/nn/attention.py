@@ -1,0 +1,163 @@
+"""Multi-head attention as a layer: projections around scaled dot-product attention."""
+
+import math
+
+from ..attention import scaled_dot_product_attention
+from ..attention.masks import visible_keys
+from ..ops import dropout, matmul, reshape, rms_norm, softmax, swapaxes, where
+from .containers import Identity
+from .dropout import Dropout
+from .linear import Linear
+from .module import Module
+
+
+class MultiHeadAttention(Module):
+    """Each token looks at the others in several ways at once, and takes in a mixture of what it finds.
+
+    With x the tokens and, for each head, Q = x W_Q, K = x W_K, V = x W_V:
+        head = softmax(Q K^T / sqrt(head_dim)) V,        output = (head_1, ..., head_h) W_O.
+
+    Args:
+        dim: length of a token's vector.
+        heads: number of heads; must divide ``dim``.
+        causal: whether a token sees itself and earlier ones only.
+        kind: how attention is computed, as in ``scaled_dot_product_attention``: ``"auto"``, ``"dense"``, ``"flash"``,
+            ``"window"``, ``"linear"`` or ``"ring"``.
+        dropout: probability of dropping an attention weight, in training.
+        bias: whether the projections have biases.
+        rotary: a ``Rotary`` that turns queries and keys, or None.
+        alibi: an ``ALiBi`` that shifts scores by distance, or None.
+        qk_norm: divide each head's queries and keys by their root mean square.
+        options: further arguments of the kind, such as ``window=64``.
+
+    Attributes:
+        query, key, value, project: the four ``Linear`` layers.
+        scores, weights: named places that scores before the mask and weights after the softmax pass through. Once one
+            of them has a forward hook attention is computed densely, so that the hook can see and replace
+            (..., heads, q_len, k_len).
+
+    Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalised queries and keys:
+    A. Henry et al., "Query-Key Normalization for Transformers" (2020).
+
+    >>> import tinyattn as ta
+    >>> attention = MultiHeadAttention(8, heads=2, causal=True)
+    >>> output, weights = attention(ta.ones((3, 5, 8)), return_weights=True)
+    >>> output.shape, weights.shape
+    ((3, 5, 8), (3, 2, 5, 5))
+    """
+
+    def __init__(
+        self,
+        dim,
+        heads,
+        *,
+        causal=False,
+        kind="auto",
+        dropout=0.0,
+        bias=True,
+        rotary=None,
+        alibi=None,
+        qk_norm=False,
+        **options,
+    ):
+        if dim % heads:
+            raise ValueError(f"dim {dim} cannot be divided among {heads} heads")
+        if alibi is not None and kind == "linear":
+            raise ValueError("linear attention has no scores that ALiBi could shift")
+        self.heads = heads
+        self.head_dim = dim // heads
+        self.causal = causal
+        self.kind = kind
+        self.qk_norm = qk_norm
+        self.options = options
+        self.query = Linear(dim, dim, bias=bias)
+        self.key = Linear(dim, dim, bias=bias)
+        self.value = Linear(dim, dim, bias=bias)
+        self.rotary = rotary
+        self.alibi = alibi
+        self.scores = Identity()
+        self.weights = Identity()
+        self.dropout = Dropout(dropout)
+        self.project = Linear(dim, dim, bias=bias)
+
+    def forward(self, x, *, mask=None, cache=None, return_weights=False):
+        """Attention of the tokens ``x`` to each other, and to those in ``cache``.
+
+        Args:
+            x: (..., length, dim).
+            mask: booleans that broadcast to (..., heads, length, all lengths), True where a query may see a key;
+                ``causal`` holds besides.
+            cache: a ``KeyValueCache``; it takes in the tokens' keys and values.
+            return_weights: whether to return the weights too, (..., heads, length, all lengths).
+
+        Returns:
+            (..., length, dim).
+        """
+        q = self._split_heads(self.query(x))  # (..., heads, length, head_dim)
+        k = self._split_heads(self.key(x))
+        v = self._split_heads(self.value(x))
+        if self.qk_norm:
+            q = rms_norm(q, (self.head_dim,))
+            k = rms_norm(k, (self.head_dim,))
+        start = 0 if cache is None else cache.length
+        if self.rotary is not None:
+            q = self.rotary(q, start)
+            k = self.rotary(k, start)
+        if cache is not None:
+            k, v = cache.extend(k, v)
+
+        weights = None
+        if return_weights or self.scores.is_watched or self.weights.is_watched:
+            y, weights = self._attend_densely(q, k, v, mask)
+        else:
+            y = self._attend(q, k, v, mask)
+        y = self.project(self._join_heads(y))
+        return (y, weights) if return_weights else y
+
+    def _attend(self, q, k, v, mask):
+        scale = None
+        if self.alibi is not None:
+            if not self.causal:
+                return self._attend_densely(q, k, v, mask)[0]
+            scale = 1 / math.sqrt(self.head_dim)
+            q, k = self.alibi.fold(q, k, scale)
+        return scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            mask=mask,
+            causal=self.causal,
+            dropout_p=self.dropout.p if self.training else 0.0,
+            scale=scale,
+            kind=self.kind,
+            **self.options,
+        )
+
+    def _attend_densely(self, q, k, v, mask):
+        """Every intermediate result by itself, for those who want to look at it."""
+        scores = matmul(q * (1 / math.sqrt(self.head_dim)), swapaxes(k, -1, -2))
+        if self.alibi is not None:
+            scores = scores + self.alibi.bias(q, k)
+        scores = self.scores(scores)
+        visible = visible_keys(q, k, getattr(mask, "_data", mask), self.causal)
+        if visible is not None:
+            scores = where(visible, scores, -math.inf)
+        weights = self.weights(softmax(scores))
+        return matmul(dropout(weights, self.dropout.p, training=self.training), v), weights
+
+    def _split_heads(self, x):
+        """(..., length, dim) as (..., heads, length, head_dim)."""
+        x = reshape(x, (*x.shape[:-1], self.heads, self.head_dim))
+        return swapaxes(x, -3, -2)
+
+    def _join_heads(self, x):
+        """(..., heads, length, head_dim) as (..., length, dim)."""
+        x = swapaxes(x, -3, -2)
+        return reshape(x, (*x.shape[:-2], self.heads * self.head_dim))
+
+    def extra_repr(self):
+        settings = f"{self.heads * self.head_dim}, heads={self.heads}, kind={self.kind!r}"
+        for name in ("causal", "qk_norm"):
+            if getattr(self, name):
+                settings += f", {name}=True"
+        return settings

@@ -1,0 +1,63 @@
+"""Keys and values of the tokens seen so far, so that each new token costs one query."""
+
+from ..backend import array_namespace
+from ..ops import concatenate
+
+
+class KeyValueCache:
+    """What one attention layer keeps of the tokens it has seen.
+
+    Attributes:
+        keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are kept as the scores
+            need them, normalised and turned by their positions.
+    """
+
+    def __init__(self):
+        self.keys = None
+        self.values = None
+
+    @property
+    def length(self):
+        """How many tokens have been seen."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def extend(self, keys, values):
+        """Add the keys and values of further tokens; returns all of them, old and new."""
+        if self.keys is not None:
+            keys = concatenate([self.keys, keys], axis=-2)
+            values = concatenate([self.values, values], axis=-2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+class ModelCache:
+    """One ``KeyValueCache`` for each block of a model, and the padding mask of the tokens seen so far.
+
+    >>> ModelCache(layers=2).length
+    0
+    """
+
+    def __init__(self, layers):
+        self.layers = [KeyValueCache() for _ in range(layers)]
+        self.padding_mask = None
+
+    @property
+    def length(self):
+        """How many tokens have been seen."""
+        return self.layers[0].length
+
+    def extend_padding_mask(self, padding_mask, shape):
+        """Take in the padding mask of new tokens, of ``shape``; returns that of all tokens, or None if all are real."""
+        if padding_mask is None and self.padding_mask is None:
+            return None
+        like = padding_mask if padding_mask is not None else self.padding_mask
+        xp = array_namespace(like)
+        if self.padding_mask is None:
+            self.padding_mask = xp.ones((*shape[:-1], self.length), dtype=bool)
+        if padding_mask is None:
+            padding_mask = xp.ones(shape, dtype=bool)
+        self.padding_mask = xp.concatenate([self.padding_mask, padding_mask], axis=-1)
+        return self.padding_mask
+
+    def __repr__(self):
+        return f"{type(self).__name__}(layers={len(self.layers)}, length={self.length})"

@@ -1,0 +1,68 @@
+"""The feed-forward layer of a transformer: what each token does by itself."""
+
+from ..ops import gelu, relu, sigmoid, silu, square, tanh
+from .dropout import Dropout
+from .linear import Linear
+from .module import Module
+
+ACTIVATIONS = {
+    "gelu": lambda x: gelu(x, approximate="none"),
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "relu": relu,
+    "relu_squared": lambda x: square(relu(x)),
+    "silu": silu,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+}
+
+
+class Activation(Module):
+    """A nonlinearity by name: gelu (exact), gelu_tanh (its approximation), relu, relu_squared, silu, tanh, sigmoid.
+
+    Source of relu_squared: D. So et al., "Primer" (2021); of the others see the operations.
+
+    >>> import tinyattn as ta
+    >>> Activation("relu_squared")(ta.tensor([-1.0, 3.0])).tolist()
+    [0.0, 9.0]
+    """
+
+    def __init__(self, name):
+        if name not in ACTIVATIONS:
+            raise ValueError(
+                f"unknown activation {name!r}: expected one of {', '.join(ACTIVATIONS)}"
+            )
+        self.name = name
+
+    def forward(self, x):
+        return ACTIVATIONS[self.name](x)
+
+    def extra_repr(self):
+        return repr(self.name)
+
+
+class FeedForward(Module):
+    """Out of the residual stream into a wider space, a nonlinearity, and back: activation(x W1 + b1) W2 + b2.
+
+    Args:
+        dim: length of a token's vector.
+        hidden_dim: width in between, 4 dim by default.
+        activation: see ``Activation``.
+        bias: whether b1 and b2 are there.
+        dropout: probability, applied to the output.
+
+    Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.3.
+
+    >>> import tinyattn as ta
+    >>> ta.nn.FeedForward(4)(ta.tensor([[1.0, 2.0, 3.0, 4.0]])).shape
+    (1, 4)
+    """
+
+    def __init__(self, dim, hidden_dim=None, activation="gelu", bias=True, dropout=0.0):
+        hidden_dim = 4 * dim if hidden_dim is None else hidden_dim
+        self.expand = Linear(dim, hidden_dim, bias=bias)
+        self.activation = Activation(activation)
+        self.contract = Linear(hidden_dim, dim, bias=bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x):
+        return self.dropout(self.contract(self.activation(self.expand(x))))

@@ -1,0 +1,48 @@
+"""The affine layer."""
+
+import math
+
+from ..ops import linear
+from .initialisation import uniform
+from .module import Module
+from .parameter import Parameter
+
+
+class Linear(Module):
+    """The affine map x W + b of the last axis.
+
+    Args:
+        in_features: length of the input's last axis.
+        out_features: length of the output's.
+        bias: whether b is added.
+        parts: how many matrices lie side by side in W, such as 3 for the projections to queries, keys and values.
+            It changes nothing here; Muon makes each of them orthogonal by itself.
+
+    Attributes:
+        weight: W, (in_features, out_features): a column for each output. PyTorch stores the transpose.
+        bias: b, (out_features,), or None.
+
+    Both start uniform on +-1/sqrt(in_features), as in PyTorch.
+
+    >>> import tinyattn as ta
+    >>> ta.nn.Linear(3, 2)(ta.tensor([[1.0, 2.0, 3.0]])).shape
+    (1, 2)
+    """
+
+    def __init__(self, in_features, out_features, bias=True, parts=1):
+        if out_features % parts:
+            raise ValueError(f"out_features {out_features} cannot be divided into {parts} parts")
+        self.in_features = in_features
+        self.out_features = out_features
+        self.parts = parts
+        bound = 1 / math.sqrt(in_features) if in_features else 0.0
+        self.weight = Parameter(uniform((in_features, out_features), bound))
+        self.bias = Parameter(uniform((out_features,), bound)) if bias else None
+
+    def forward(self, x):
+        return linear(x, self.weight, self.bias)
+
+    def extra_repr(self):
+        no_bias = "" if self.bias is not None else ", bias=False"
+        parts = f", parts={self.parts}" if self.parts != 1 else ""
+        return f"{self.in_features}, {self.out_features}{no_bias}{parts}"

@@ -1,0 +1,75 @@
+"""Normalisation layers: each token's vector brought to a common scale, then scaled by learned factors."""
+
+import numpy as np
+
+from ..ops import layer_norm, rms_norm
+from .module import Module
+from .parameter import Parameter
+
+
+class LayerNorm(Module):
+    """Each vector less its mean, divided by its standard deviation, times ``weight`` plus ``bias``.
+
+    Args:
+        normalized_shape: the length of the last axis, or the lengths of the last axes, that make a vector.
+        eps: added to the variance, under the root.
+        weight, bias: whether there are learned factors and offsets; they start at 1 and 0.
+
+    Source: J. L. Ba, J. R. Kiros and G. E. Hinton, "Layer Normalization" (2016), equation 4.
+
+    >>> import tinyattn as ta
+    >>> ta.nn.LayerNorm(2)(ta.tensor([[1.0, 3.0]])).numpy().round(3).tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, weight=True, bias=True):
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
+        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if weight else None
+        self.bias = Parameter(np.zeros(self.normalized_shape, np.float32)) if bias else None
+
+    def forward(self, x):
+        return layer_norm(x, self.normalized_shape, self.weight, self.bias, eps=self.eps)
+
+    def extra_repr(self):
+        return f"{', '.join(map(str, self.normalized_shape))}, eps={self.eps:g}"
+
+
+class RMSNorm(Module):
+    """Each vector divided by its root mean square, times ``weight``.
+
+    Args:
+        normalized_shape: the length of the last axis, or the lengths of the last axes, that make a vector.
+        eps: added to the mean square, under the root.
+        weight: whether there are learned factors; they start at 1.
+
+    Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
+
+    >>> import tinyattn as ta
+    >>> ta.nn.RMSNorm(2)(ta.tensor([[3.0, 4.0]])).numpy().round(3).tolist()
+    [[0.849, 1.131]]
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, weight=True):
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
+        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if weight else None
+
+    def forward(self, x):
+        return rms_norm(x, self.normalized_shape, self.weight, eps=self.eps)
+
+    def extra_repr(self):
+        return f"{', '.join(map(str, self.normalized_shape))}, eps={self.eps:g}"
+
+
+def make_norm(kind, dim, bias=True):
+    """The layer that a configuration calls ``"layer_norm"`` or ``"rms_norm"``, for vectors of length ``dim``."""
+    if kind == "layer_norm":
+        return LayerNorm(dim, bias=bias)
+    if kind == "rms_norm":
+        return RMSNorm(dim)
+    raise ValueError(f'normalisation must be "layer_norm" or "rms_norm", got {kind!r}')
+
+
+def _as_shape(lengths):
+    return (lengths,) if isinstance(lengths, int) else tuple(lengths)

@@ -1,0 +1,42 @@
+"""The tensors that training changes."""
+
+import numpy as np
+
+from ..autograd import Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a Module finds among its attributes, and an optimiser changes.
+
+    Args:
+        data: the initial content, as for ``Tensor``; it is copied.
+        requires_grad: False freezes the parameter: it gets no gradient and no update.
+        dtype: the element type, a floating-point one.
+        device: where it lives; by default the default device.
+
+    Raises:
+        TypeError: for data that is not of a floating-point type.
+
+    >>> Parameter([1.0, 2.0])
+    Parameter([1., 2.])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data, requires_grad=True, dtype=None, device=None):
+        super().__init__(data, dtype=dtype, device=device)
+        if self.dtype.kind != "f":
+            raise TypeError(
+                f"a parameter must be floating point to be trained, got {self.dtype}: "
+                "write 1.0 for 1, or give dtype"
+            )
+        self.requires_grad = requires_grad
+
+    def __repr__(self):
+        text = np.array2string(self.numpy(), separator=", ", prefix="Parameter(")
+        details = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
+        if self.device != "cpu":
+            details += f', device="{self.device}"'
+        if not self.requires_grad:
+            details += ", requires_grad=False"
+        return f"Parameter({text}{details})"

@@ -1,0 +1,135 @@
+"""Recording: what passes through the modules of a model, forward and backward."""
+
+from fnmatch import fnmatchcase
+
+from ..autograd import Tensor
+
+
+class Recording:
+    """A ``with`` block in which the outputs of modules are kept, and their gradients once backward has run.
+
+    Made by ``Module.record``; it can be read after the block. It is a mapping of dotted module names to ``Record``.
+    """
+
+    def __init__(self, model, patterns):
+        self._modules = [
+            (name, module)
+            for name, module in model.named_modules()
+            if name and (not patterns or any(_matches(name, pattern) for pattern in patterns))
+        ]
+        for pattern in patterns:
+            if not any(_matches(name, pattern) for name, _ in self._modules):
+                names = ", ".join(name for name, _ in model.named_modules() if name)
+                raise ValueError(
+                    f"record({pattern!r}) matches no module of this {type(model).__name__}: "
+                    f"expected the name of one, its last parts, or a pattern such as 'blocks.*.attention'; there are {names}"
+                )
+        self._records = {}
+        self._handles = []
+
+    def __enter__(self):
+        for name, module in self._modules:
+            self._handles.append(module.register_forward_hook(self._keeper(name)))
+        return self
+
+    def __exit__(self, *exception):
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _keeper(self, name):
+        def keep(module, args, output):
+            if isinstance(output, tuple):
+                output = output[0]
+            if isinstance(output, Tensor):
+                self._records[name] = Record(name, output)
+
+        return keep
+
+    @property
+    def names(self):
+        """The names of what was recorded, in the order in which it was computed first."""
+        return list(self._records)
+
+    @property
+    def shapes(self):
+        """The shape of each output, by name."""
+        return {name: record.shape for name, record in self._records.items()}
+
+    def __getitem__(self, name):
+        if name not in self._records:
+            known = ", ".join(self._records) or "nothing: call the model inside the with block"
+            raise KeyError(f"no record of {name!r}; recorded was {known}")
+        return self._records[name]
+
+    def __contains__(self, name):
+        return name in self._records
+
+    def __iter__(self):
+        return iter(self._records)
+
+    def __len__(self):
+        return len(self._records)
+
+    def items(self):
+        """Pairs of name and ``Record``."""
+        return self._records.items()
+
+    def __repr__(self):
+        lines = [f"  {name}: {record.shape}" for name, record in self._records.items()]
+        return "\n".join(["Recording(", *lines, ")"])
+
+
+class Record:
+    """The output of one module in its last call.
+
+    Attributes:
+        name: the module's dotted name.
+        tensor: the output, a part of the graph: ``ta.grad(loss, record[...].tensor)`` works.
+        shape, dtype: the output's.
+    """
+
+    def __init__(self, name, tensor):
+        self.name = name
+        self.tensor = tensor
+        self._gradient = None
+        if tensor.requires_grad:
+            tensor.register_hook(self._keep_gradient)
+
+    def _keep_gradient(self, gradient):
+        self._gradient = gradient.numpy()
+
+    @property
+    def shape(self):
+        return self.tensor.shape
+
+    @property
+    def dtype(self):
+        return self.tensor.dtype
+
+    @property
+    def value(self):
+        """The output as a NumPy array on the host."""
+        return self.tensor.numpy()
+
+    @property
+    def gradient(self):
+        """What the last backward pass sent into the output, a NumPy array of its shape; None where there was none."""
+        return self._gradient
+
+    def __repr__(self):
+        state = "no gradient yet" if self._gradient is None else "with its gradient"
+        return f"<Record {self.name} {self.shape}, {state}>"
+
+
+def _matches(name, pattern):
+    """Whether ``pattern`` fits the dotted name, or its last parts.
+
+    >>> _matches("blocks.0.attention.scores", "attention.scores")
+    True
+    >>> _matches("blocks.0.attention.scores", "blocks.*.scores")
+    True
+    >>> _matches("blocks.0.attention.scores", "tention.scores")
+    False
+    """
+    return fnmatchcase(name, pattern) or fnmatchcase(name, "*." + pattern)

@@ -1,0 +1,69 @@
+"""The block that transformers are stacked of: attention between tokens, then a feed-forward layer for each."""
+
+from .attention import MultiHeadAttention
+from .dropout import Dropout
+from .feed_forward import FeedForward
+from .module import Module
+from .normalisation import make_norm
+
+
+class TransformerBlock(Module):
+    """Attention and a feed-forward layer, each added to the residual stream and normalised.
+
+    norm="post", as in the first transformer and BERT: each sum is normalised,
+        x = norm1(x + attention(x)),        x = norm2(x + feed_forward(x)).
+    norm="pre", as in GPT-2: each layer's input is normalised and the stream itself left alone, which trains deep
+    stacks without warmup,
+        x = x + attention(norm1(x)),        x = x + feed_forward(norm2(x)).
+
+    Args:
+        dim: length of a token's vector.
+        heads: attention heads.
+        norm: ``"pre"`` or ``"post"``.
+        normalisation: ``"layer_norm"`` or ``"rms_norm"``.
+        feed_forward_dim: width of the feed-forward layer, 4 dim by default.
+        activation: its nonlinearity: see ``Activation``.
+        dropout: probability, for attention weights and for both layers' outputs.
+        bias: whether linear layers and norms have biases.
+        attention: further arguments of ``MultiHeadAttention``, such as ``causal=True``.
+
+    Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.1; pre-norm: R. Xiong et al., "On Layer
+    Normalization in the Transformer Architecture" (2020).
+
+    >>> import tinyattn as ta
+    >>> TransformerBlock(8, heads=2, norm="post")(ta.ones((3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    def __init__(
+        self,
+        dim,
+        heads,
+        *,
+        norm="pre",
+        normalisation="layer_norm",
+        feed_forward_dim=None,
+        activation="gelu",
+        dropout=0.0,
+        bias=True,
+        **attention,
+    ):
+        if norm not in ("pre", "post"):
+            raise ValueError(f'norm must be "pre" or "post", got {norm!r}')
+        self.norm = norm
+        self.norm1 = make_norm(normalisation, dim, bias)
+        self.attention = MultiHeadAttention(dim, heads, dropout=dropout, bias=bias, **attention)
+        self.dropout = Dropout(dropout)
+        self.norm2 = make_norm(normalisation, dim, bias)
+        self.feed_forward = FeedForward(dim, feed_forward_dim, activation, bias, dropout)
+
+    def forward(self, x, *, mask=None, cache=None):
+        """(..., length, dim) to the same shape; ``mask`` and ``cache`` as in ``MultiHeadAttention``."""
+        if self.norm == "pre":
+            x = x + self.dropout(self.attention(self.norm1(x), mask=mask, cache=cache))
+            return x + self.feed_forward(self.norm2(x))
+        x = self.norm1(x + self.dropout(self.attention(x, mask=mask, cache=cache)))
+        return self.norm2(x + self.feed_forward(x))
+
+    def extra_repr(self):
+        return f"norm={self.norm!r}"
