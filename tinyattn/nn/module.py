@@ -91,7 +91,7 @@ class Module:
         return [module for _, module in self.named_modules()]
 
     def named_parameters(self):
-        """All parameters, as a list of (dotted name, parameter); one that is used twice comes once, by its first name."""
+        """All parameters, as a list of (dotted name, parameter); one used twice comes once, by its first name."""
         found = {}
         for name, module in self.named_modules():
             prefix = f"{name}." if name else ""
@@ -300,7 +300,7 @@ class Module:
         return bool(self._forward_hooks)
 
     def __deepcopy__(self, memo):
-        """An independent copy: ties are kept, gradients copied, hooks left behind; results of a graph lose their graph."""
+        """An independent copy: ties are kept, gradients copied, hooks left behind, recorded results detached."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():

@@ -22,7 +22,7 @@ class Recording:
                 names = ", ".join(name for name, _ in model.named_modules() if name)
                 raise ValueError(
                     f"record({pattern!r}) matches no module of this {type(model).__name__}: "
-                    f"expected the name of one, its last parts, or a pattern such as 'blocks.*.attention'; there are {names}"
+                    f"expected the name of one, its last parts, or a pattern such as 'blocks.*'; there are {names}"
                 )
         self._records = {}
         self._handles = []

@@ -1,0 +1,68 @@
+"""``Module.record``: values and gradients of what passes through a model."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn import nn
+
+
+@pytest.fixture
+def block():
+    ta.manual_seed(0)
+    return nn.TransformerBlock(8, heads=2, causal=True).to("float64")
+
+
+def test_scores_and_weights_and_their_gradients_are_those_of_grad(block, random):
+    x = ta.tensor(random.normal(size=(2, 5, 8)))
+    cotangent = ta.tensor(random.normal(size=(2, 5, 8)))
+    with block.record("attention.scores", "attention.weights") as record:
+        output = block(x)
+    assert record.shapes == {"attention.scores": (2, 2, 5, 5), "attention.weights": (2, 2, 5, 5)}
+    tensors = [record[name].tensor for name in record]
+    expected = ta.grad(output, tensors, grad_outputs=cotangent, retain_graph=True)
+    output.backward(cotangent)
+    for name, gradient in zip(record, expected):
+        np.testing.assert_array_equal(record[name].gradient, gradient.numpy())
+    P, dP = (getattr(record["attention.weights"], what) for what in ("value", "gradient"))
+    causal = np.tril(np.ones((5, 5), bool))
+    np.testing.assert_allclose(P.sum(axis=-1), 1, atol=1e-12)
+    dS = P * (dP - (P * dP).sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(record["attention.scores"].gradient, dS, atol=1e-12)
+    assert np.abs(dS[..., causal]).max() > 0
+    assert np.all(P[..., ~causal] == 0)
+
+
+def test_recording_changes_no_output(block, random):
+    x = ta.tensor(random.normal(size=(2, 5, 8)))
+    plain = block(x).numpy()
+    with block.record() as record:
+        watched = block(x).numpy()
+    np.testing.assert_allclose(watched, plain, atol=1e-12)
+    assert "feed_forward" in record and "norm1" in record
+    assert not block.attention.scores.is_watched, "the hooks are gone after the block"
+
+
+def test_a_frozen_model_is_recorded_without_gradients(block):
+    block.requires_grad_(False)
+    with block.record("norm2") as record:
+        block(ta.zeros((3, 8)))
+    assert record["norm2"].gradient is None and record["norm2"].value.shape == (3, 8)
+
+
+def test_a_pattern_that_fits_nothing_is_refused_with_the_names_there_are(block):
+    with pytest.raises(ValueError, match=r"attention\.query"):
+        block.record("atention")
+
+
+def test_an_unrecorded_name_says_what_there_is(block):
+    with block.record("norm1", "norm2") as record:
+        block(ta.zeros((3, 8)))
+    with pytest.raises(KeyError, match="norm1, norm2"):
+        record["norm3"]
+
+
+def test_hooks_are_removed_when_the_block_raises(block):
+    with pytest.raises(ZeroDivisionError), block.record():
+        raise ZeroDivisionError
+    assert not any(module.is_watched for module in block.modules())

@@ -1,0 +1,277 @@
+"""``tinyattn explain``: an operation walked through forward and backward, line by line, with numbers.
+
+>>> import tinyattn as ta
+>>> walk = ta.study.explain("softmax", x="0 0", cotangent="1 0")
+>>> [line.name for line in walk.lines if line.part == "backward"]
+['g', 'g y', 'sum_i g_i y_i', 'g - sum g y', 'dx']
+>>> walk.passed
+True
+"""
+
+import html
+import sys
+import types
+from dataclasses import dataclass
+
+import numpy as np
+
+from .numbers import format_array
+from .walkthroughs import WALKS
+
+STEP = 1e-5
+TOLERANCE = 1e-7
+PARTS = {
+    "forward": "Forward",
+    "backward": "Backward",
+    "jacobian": "Jacobian",
+    "check": "Check",
+}
+
+
+@dataclass
+class Line:
+    """A step: what it is called, how it is computed, its value (or None), and a remark."""
+
+    part: str
+    name: str
+    formula: str
+    value: object = None
+    note: str = ""
+
+
+class Explanation:
+    """A walk through one operation: ``lines``, and whether all its checks ``passed``.
+
+    It prints as plain text, shows itself as a table in a notebook, and in colour in a terminal.
+    """
+
+    def __init__(self):
+        self.lines = []
+        self.passed = True
+        self.operation = self.formula = ""
+
+    # ------------------------------------------------------------------- what the walks in walkthroughs.py write with
+
+    def title(self, operation, formula):
+        """Name the operation and its formula."""
+        self.operation, self.formula = operation, formula
+
+    def forward(self, name, formula, value, note=""):
+        """A line of the forward pass; returns ``value``."""
+        self.lines.append(Line("forward", name, formula, value, note))
+        return value
+
+    def backward(self, name, formula, value, note=""):
+        """A line of the backward pass; returns ``value``."""
+        self.lines.append(Line("backward", name, formula, value, note))
+        return value
+
+    def note(self, text):
+        """A remark after the line before."""
+        self.lines.append(Line(self.lines[-1].part, "", "", None, text))
+
+    def jacobian(self, formula, matrix, cotangent, result, names=("g", "dx")):
+        """The Jacobian, if it is small, and its product with the cotangent, which must be ``result``."""
+        if matrix.shape[0] > 8:
+            note = f"{matrix.shape[0]} by {matrix.shape[1]}, too large to print"
+            self.lines.append(Line("jacobian", "J", formula, None, note))
+        else:
+            self.lines.append(Line("jacobian", "J", formula, matrix))
+        difference = np.abs(cotangent @ matrix - result).max()
+        self._verdict("jacobian", f"{names[0]} J - {names[1]}", difference)
+
+    def check(self, function, inputs, cotangent, output):
+        """Compare with the engine's rule, and with central differences of it.
+
+        Args:
+            function: ``function(ta, *tensors)``, the operation as a user calls it.
+            inputs: (name, array, gradient as walked) for each.
+            cotangent, output: of the output, arrays.
+        """
+        import tinyattn as ta
+
+        with ta.reference():
+            tensors = [ta.tensor(array, requires_grad=True) for _, array, _ in inputs]
+            result = function(ta, *tensors)
+            self._verdict(
+                "check", "output: the rule's, less the walked one", _gap(result.numpy(), output)
+            )
+            gradients = ta.grad(result, tensors, grad_outputs=ta.tensor(np.asarray(cotangent)))
+            for (name, _, walked), gradient in zip(inputs, gradients):
+                self._verdict(
+                    "check",
+                    f"d{name}: the rule's, less the walked one",
+                    _gap(gradient.numpy(), walked),
+                )
+            for place, (name, _, walked) in enumerate(inputs):
+                numeric = _central_differences(ta, function, inputs, place, cotangent)
+                self.lines.append(
+                    Line("check", f"d{name}", f"(f(x + h) - f(x - h)) / 2h, h = {STEP:g}", numeric)
+                )
+                gap = _gap(numeric, walked)
+                self._verdict("check", f"d{name}: differences, less the walked one", gap)
+
+    def _verdict(self, part, name, gap):
+        passed = bool(gap <= TOLERANCE)
+        self.passed &= passed
+        verdict = "agrees" if passed else f"DIFFERS, by more than {TOLERANCE:g}"
+        self.lines.append(Line(part, name, "largest difference", gap, verdict))
+
+    # ------------------------------------------------------------------------------------------------- how it is shown
+
+    def __str__(self):
+        text = [self.operation, "  " + self.formula]
+        for part, heading in PARTS.items():
+            lines = [line for line in self.lines if line.part == part]
+            if lines:
+                text += ["", heading]
+            width = max((len(line.name) for line in lines if line.value is not None), default=0)
+            for line in lines:
+                text += _plain(line, width)
+        return "\n".join(text)
+
+    def __repr__(self):
+        return str(self)
+
+    def _repr_html_(self):
+        rows = []
+        for part, heading in PARTS.items():
+            lines = [line for line in self.lines if line.part == part]
+            if lines:
+                rows.append(f'<tr><th colspan="4" style="text-align:left">{heading}</th></tr>')
+            for line in lines:
+                value = "" if line.value is None else "\n".join(format_array(line.value))
+                cells = [html.escape(text) for text in (line.name, line.formula, value, line.note)]
+                cells[2] = f"<pre style='margin:0'>{cells[2]}</pre>"
+                rows.append(
+                    "<tr>"
+                    + "".join(f"<td style='text-align:left'>{c}</td>" for c in cells)
+                    + "</tr>"
+                )
+        head = (
+            f"<caption><b>{html.escape(self.operation)}</b>: {html.escape(self.formula)}</caption>"
+        )
+        return f"<table>{head}{''.join(rows)}</table>"
+
+    def __rich_console__(self, console, options):
+        from rich.markup import escape
+        from rich.table import Table
+
+        yield f"[bold]{escape(self.operation)}[/bold]  [cyan]{escape(self.formula)}[/cyan]"
+        for part, heading in PARTS.items():
+            lines = [line for line in self.lines if line.part == part]
+            if not lines:
+                continue
+            yield f"\n[bold]{heading}[/bold]"
+            table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+            table.add_column(style="bold cyan", no_wrap=True)
+            table.add_column(no_wrap=True)
+            table.add_column(style="dim")
+            for line in lines:
+                value = "" if line.value is None else "\n".join(format_array(line.value))
+                right = " ".join(text for text in (line.formula, line.note) if text)
+                if line.note.startswith("DIFFERS"):
+                    right = f"[bold red]{escape(right)}[/bold red]"
+                elif line.note == "agrees":
+                    right = f"{escape(line.formula)}  [green]agrees[/green]"
+                else:
+                    right = escape(right)
+                table.add_row(escape(line.name), escape(value), right)
+            yield table
+
+
+def explain(operation, x=None, cotangent=None, **more):
+    """Walk through an operation forward and backward with numbers, and check the result.
+
+    Args:
+        operation: ``"softmax"``, ``"layer_norm"``, ``"matmul"``, ``"cross_entropy"``, ``"gelu"`` or ``"attention"``.
+        x: the input: a text such as ``"1 2 3"`` or ``"1 0; 0 1"``, or an array; a small one by default.
+        cotangent: the gradient of the output, likewise; by default 1 on one element.
+        more: ``y``, the second matrix of ``matmul``; ``target``, the class of ``cross_entropy``.
+
+    Returns:
+        An ``Explanation``.
+
+    Raises:
+        ValueError: for an unknown operation, for numbers that cannot be read, and for shapes that do not fit.
+
+    >>> print(explain("cross_entropy", x="0 0").lines[5].note)
+    nats
+    """
+    if operation not in WALKS:
+        raise ValueError(f"cannot explain {operation!r}: expected one of {', '.join(WALKS)}")
+    more = {name: value for name, value in more.items() if value is not None}
+    steps = Explanation()
+    try:
+        WALKS[operation](steps, x, cotangent, **more)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise ValueError(f"{operation} takes no {' and no '.join(more)}") from None
+    return steps
+
+
+def run(operation, x=None, cotangent=None, y=None, target=None, file=None):
+    """Print the walk, in colour where the output is a terminal; the body of ``tinyattn explain``.
+
+    Returns:
+        The exit status: 0, or 1 where a check failed.
+
+    Raises:
+        ValueError: for the user's mistakes, as ``explain`` does.
+    """
+    walk = explain(operation, x, cotangent, y=y, target=target)
+    file = sys.stdout if file is None else file
+    if file.isatty():
+        from rich.console import Console
+
+        Console(file=file).print(walk)
+    else:
+        print(walk, file=file)
+    return 0 if walk.passed else 1
+
+
+def _plain(line, width):
+    if line.value is None:
+        body = [line.formula] if line.formula else []
+        return ["  " + " ".join([line.name, *body]).strip()] * bool(line.name or body) + (
+            [f"  {'':<{width}}   ({line.note})"] if line.note else []
+        )
+    values = format_array(line.value)
+    right = ", ".join(text for text in (line.formula, line.note) if text)
+    rows = [f"  {line.name:<{width}} = {values[0]}"] + [
+        f"  {'':<{width}}   {v}" for v in values[1:]
+    ]
+    if right:
+        rows[0] += f"   {right}"
+    return rows
+
+
+def _central_differences(ta, function, inputs, place, cotangent):
+    arrays = [array for _, array, _ in inputs]
+    numeric = np.zeros_like(arrays[place])
+
+    def loss(array):
+        given = [*arrays[:place], array, *arrays[place + 1 :]]
+        with ta.no_grad():
+            return float((function(ta, *map(ta.tensor, given)).numpy() * cotangent).sum())
+
+    for index in np.ndindex(numeric.shape):
+        step = np.zeros_like(numeric)
+        step[index] = STEP
+        numeric[index] = (loss(arrays[place] + step) - loss(arrays[place] - step)) / (2 * STEP)
+    return numeric
+
+
+def _gap(one, other):
+    return float(np.max(np.abs(np.asarray(one) - np.asarray(other)), initial=0.0))
+
+
+class _CallableModule(types.ModuleType):
+    """So that both ``ta.study.explain("softmax")`` and ``tinyattn.study.explain.run("softmax")`` work."""
+
+    def __call__(self, *args, **kwargs):
+        return self.explain(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

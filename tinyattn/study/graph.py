@@ -1,0 +1,235 @@
+"""The recorded graph of an expression as a picture: operation, shape, and values and gradients where small."""
+
+import numpy as np
+
+from ..autograd import Tensor
+from ..autograd.walk import walk
+from ..nn import Module
+from .numbers import format_array
+from .pictures import Picture, _figure, need
+
+SMALL = 9  # elements that are printed
+LARGEST = 200  # operations that are drawn
+CHARACTER = 0.075  # inches, at the font size drawn with
+LINE = 0.16
+
+
+def draw_graph(loss, names=None):
+    """Draw what was recorded on the way to ``loss``: its inputs on top, each operation below what it reads.
+
+    A backward pass is run for the gradients; it frees nothing and touches no ``.grad``, so that ``loss.backward()``
+    may follow.
+
+    Args:
+        loss: a single number (or any tensor: then its gradients are those of its sum).
+        names: what to call the inputs: a dict of name to tensor, or a module, whose parameters have names.
+
+    Returns:
+        A ``Picture``.
+
+    Raises:
+        ValueError: where nothing was recorded, or more than 200 operations.
+        RuntimeError: where the graph was freed by a backward pass.
+        ImportError: where matplotlib or grandalf is missing.
+
+    >>> import tinyattn as ta
+    >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
+    >>> draw_graph((x * x).sum(), names={"x": x})
+    <Picture: 2 operations on 1 input: mul, sum>
+    """
+    need("matplotlib", "draw_graph", "study")
+    need("grandalf", "draw_graph", "graph")
+    if not isinstance(loss, Tensor) or loss._node is None:
+        raise ValueError(
+            "draw_graph() got something that no operation on recorded tensors made: "
+            "give a result that depends on a tensor with requires_grad=True, computed outside no_grad()"
+        )
+    nodes, leaves = _collect(loss._node)
+    gradients = _gradients(loss, nodes)
+    values = _values(loss, nodes)
+    called = _names(names)
+    boxes = {}
+    for leaf in leaves:
+        title = called.get(id(leaf), "input")
+        boxes[id(leaf)] = _Box(title, leaf.shape, leaf._data, gradients.get(id(leaf)), leaf=True)
+    for node in nodes:
+        boxes[id(node)] = _Box(
+            node.primitive.name, node.shape, values.get(id(node)), gradients.get(id(node))
+        )
+    edges = [
+        (boxes[id(parent)], boxes[id(node)])
+        for node in nodes
+        for parent in node.parents
+        if parent is not None
+    ]
+    _lay_out(list(boxes.values()), edges)
+    operations = ", ".join(node.primitive.name for node in nodes[:6]) + (
+        ", ..." if nodes[6:] else ""
+    )
+    description = (
+        f"{len(nodes)} operation{'s' * (len(nodes) != 1)} on {len(leaves)} "
+        f"input{'s' * (len(leaves) != 1)}: {operations}"
+    )
+    return Picture(_draw(list(boxes.values()), edges), description)
+
+
+class _Box:
+    def __init__(self, title, shape, value, gradient, leaf=False):
+        self.title, self.leaf = title, leaf
+        self.lines = [f"shape {tuple(shape)}" if shape else "a number"]
+        for name, array in (("value", value), ("grad", gradient)):
+            if array is not None and array.size <= SMALL and array.ndim <= 2:
+                rows = format_array(Tensor._wrap(array).numpy(), digits=3)
+                self.lines += [f"{name if k == 0 else '':<5} {row}" for k, row in enumerate(rows)]
+        self.w = CHARACTER * max(len(text) for text in [title, *self.lines]) + 0.25
+        self.h = LINE * (len(self.lines) + 1) + 0.16
+        self.xy = (0.0, 0.0)  # the centre
+
+
+def _collect(root):
+    """The operations below ``root`` in the order of their recording, and the leaves they read."""
+    nodes, leaves, stack = {}, {}, [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in nodes:
+            continue
+        if node.parents is None:
+            raise RuntimeError(
+                f"the graph was freed (at {node.primitive.name}) by a backward pass: "
+                "draw it before, or pass retain_graph=True to backward()"
+            )
+        nodes[id(node)] = node
+        if len(nodes) > LARGEST:
+            raise ValueError(
+                f"the graph has more than {LARGEST} operations, too many to read: draw a part of the expression"
+            )
+        for parent in node.parents:
+            if isinstance(parent, Tensor):
+                leaves[id(parent)] = parent
+            elif parent is not None:
+                stack.append(parent)
+    return sorted(nodes.values(), key=lambda node: node.order), list(leaves.values())
+
+
+def _gradients(loss, nodes):
+    """The gradient of every operation and leaf, a dict of id to array."""
+    found, before = {}, [node.hooks for node in nodes]
+
+    def keeper(node):
+        def keep(gradient):
+            found[id(node)] = gradient._data
+
+        return keep
+
+    for node in nodes:
+        node.hooks = {**(node.hooks or {}), "draw_graph": keeper(node)}
+    try:
+        seed = Tensor._wrap(np.ones_like(loss.numpy())).to(loss.device)
+        leaves = walk([loss], [seed], retain_graph=True, create_graph=False)
+    finally:
+        for node, hooks in zip(nodes, before):
+            node.hooks = hooks
+    found.update({id(leaf): gradient for leaf, (gradient, _) in leaves.items()})
+    return found
+
+
+def _values(loss, nodes):
+    """The value of each operation where something still holds it, or its rule can compute it anew."""
+    values = {id(loss._node): loss._data}
+    for node in nodes:
+        if node.out is not None:
+            values[id(node)] = node.out
+        for parent, array in zip(node.parents, node.inputs):
+            if parent is not None and hasattr(array, "__array_namespace__"):
+                values.setdefault(id(parent), array)
+    for node in nodes:
+        if id(node) in values:
+            continue
+        inputs = []
+        for parent, array in zip(node.parents, node.inputs):
+            if isinstance(parent, Tensor):
+                array = parent._data
+            elif parent is not None:
+                array = values.get(id(parent))
+            inputs.append(array)
+        if all(hasattr(array, "__array_namespace__") for array in inputs):
+            values[id(node)] = node.primitive.forward(*inputs, **node.parameters)
+    return values
+
+
+def _names(names):
+    if names is None:
+        return {}
+    pairs = names.named_parameters() if isinstance(names, Module) else names.items()
+    return {id(tensor): name for name, tensor in pairs}
+
+
+def _lay_out(boxes, edges):
+    """Place the boxes in layers with few crossings (Sugiyama's method, from grandalf)."""
+    from grandalf.graphs import Edge, Graph, Vertex
+    from grandalf.layouts import SugiyamaLayout
+
+    vertices = {id(box): Vertex(box) for box in boxes}
+    for box in boxes:
+        vertices[id(box)].view = box
+    distinct = {(id(a), id(b)): (a, b) for a, b in edges}
+    graph = Graph(
+        list(vertices.values()),
+        [Edge(vertices[id(a)], vertices[id(b)]) for a, b in distinct.values()],
+    )
+    layout = SugiyamaLayout(graph.C[0])
+    layout.xspace, layout.yspace = 0.35, 0.4
+    layout.init_all()
+    layout.draw()
+
+
+def _draw(boxes, edges):
+    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+    left = min(box.xy[0] - box.w / 2 for box in boxes) - 0.2
+    right = max(box.xy[0] + box.w / 2 for box in boxes) + 0.2
+    top = min(box.xy[1] - box.h / 2 for box in boxes) - 0.2
+    bottom = max(box.xy[1] + box.h / 2 for box in boxes) + 0.2
+    figure = _figure((right - left, bottom - top))
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(left, right), ylim=(bottom, top))
+    axes.axis("off")
+    for above, below in edges:
+        axes.add_patch(
+            FancyArrowPatch(
+                (above.xy[0], above.xy[1] + above.h / 2),
+                (below.xy[0], below.xy[1] - below.h / 2),
+                arrowstyle="-|>",
+                mutation_scale=9,
+                color="#6b7480",
+                linewidth=1,
+                shrinkA=0,
+                shrinkB=0,
+            )
+        )
+    for box in boxes:
+        x, y = box.xy[0] - box.w / 2, box.xy[1] - box.h / 2
+        axes.add_patch(
+            FancyBboxPatch(
+                (x, y),
+                box.w,
+                box.h,
+                boxstyle="round,pad=0,rounding_size=0.06",
+                facecolor="#e3eefa" if box.leaf else "#f6f7f9",
+                edgecolor="#1f6fb2" if box.leaf else "#8a939e",
+            )
+        )
+        style = {"family": "monospace", "va": "center", "ha": "left"}
+        axes.text(x + 0.1, y + 0.17, _plain(box.title), fontsize=9, weight="bold", **style)
+        for k, text in enumerate(box.lines):
+            colour = "#a04d00" if text.startswith("grad") else "#333a42"
+            axes.text(
+                x + 0.1, y + 0.17 + LINE * (k + 1), _plain(text), fontsize=8, color=colour, **style
+            )
+    return figure
+
+
+def _plain(text):
+    """matplotlib takes what stands between dollar signs for a formula."""
+    return text.replace("$", r"\$")

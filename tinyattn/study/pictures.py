@@ -1,0 +1,271 @@
+"""Pictures from Python: heads as heat maps, what heads do, loss curves, and the recorded graph.
+
+Each is a ``Picture``: it shows itself in a notebook, and ``save`` writes PNG or SVG.
+"""
+
+import html
+import io
+from pathlib import Path
+
+import numpy as np
+
+from .heads import BEHAVIOURS, even_shares, kind_of, measure_heads
+from .observe import observe
+from .page import softmax_rows
+
+OVERLAYS = {
+    "P": ("weights P", False),
+    "S": ("scores S", True),
+    "dP": ("dL/dP", True),
+    "dS": ("dL/dS", True),
+    "PdP": ("P * dL/dP", True),
+}
+FORMATS = (".png", ".svg")
+
+
+def need(package, purpose, extra):
+    """Import ``package``, or say which extra brings it.
+
+    >>> need("no_such_package", "draw_nothing", "graph")
+    Traceback (most recent call last):
+        ...
+    ImportError: draw_nothing needs the package no_such_package: pip install "tinyattn[graph]"
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(
+            f'{purpose} needs the package {package}: pip install "tinyattn[{extra}]"'
+        ) from None
+
+
+class Picture:
+    """A drawing that shows itself in a notebook.
+
+    Args:
+        figure: a matplotlib figure, kept as ``figure``.
+        description: what is to be seen, for those who do not see it.
+    """
+
+    def __init__(self, figure, description):
+        self.figure = figure
+        self.description = description
+
+    def save(self, path):
+        """Write the picture to ``path``, whose ending says how: ``.png`` or ``.svg``.
+
+        Raises:
+            ValueError: for any other ending.
+        """
+        ending = Path(path).suffix.lower()
+        if ending not in FORMATS:
+            raise ValueError(f"cannot save a picture as {Path(path).name!r}: expected .png or .svg")
+        Path(path).write_bytes(self._bytes(ending[1:]))
+        return Path(path)
+
+    def _bytes(self, form):
+        import matplotlib
+
+        # Letters stay letters, and the same picture is the same file.
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tinyattn"}):
+            content = io.BytesIO()
+            metadata = {"Date": None} if form == "svg" else None
+            self.figure.savefig(content, format=form, dpi=130, metadata=metadata)
+        return content.getvalue()
+
+    def _repr_png_(self):
+        return self._bytes("png")
+
+    def _repr_svg_(self):
+        return self._bytes("svg").decode("utf-8")
+
+    def __repr__(self):
+        return f"<Picture: {self.description}>"
+
+
+class HeadReport(Picture):
+    """The measured shares of every head; ``shares`` is a dict of behaviour to an array (layers,
+    heads), ``kinds`` a list of names a layer."""
+
+    def __init__(self, figure, description, shares, even, kinds):
+        super().__init__(figure, description)
+        self.shares, self.even, self.kinds = shares, even, kinds
+
+    def __str__(self):
+        names = [one.name for one in BEHAVIOURS]
+        lines = ["layer head " + " ".join(name.rjust(15) for name in names) + "  kind"]
+        for layer, kinds in enumerate(self.kinds):
+            for head, kind in enumerate(kinds):
+                values = (self.shares[one.key][layer, head] for one in BEHAVIOURS)
+                cells = " ".join(f"{value:15.3f}" for value in values)
+                lines.append(f"{layer:5d} {head:4d} {cells}  {kind}")
+        even = " ".join(f"{self.even[one.key]:15.3f}" for one in BEHAVIOURS)
+        return "\n".join([*lines, f"      even {even}"])
+
+    def _repr_html_(self):
+        head = "".join(f"<th>{html.escape(one.name)}</th>" for one in BEHAVIOURS)
+        rows = []
+        for layer, kinds in enumerate(self.kinds):
+            for number, kind in enumerate(kinds):
+                cells = "".join(
+                    f"<td>{self.shares[one.key][layer, number]:.3f}</td>" for one in BEHAVIOURS
+                )
+                rows.append(f"<tr><td>{layer}</td><td>{number}</td>{cells}<td>{kind}</td></tr>")
+        return (
+            f"<table><tr><th>layer</th><th>head</th>{head}<th>kind</th></tr>{''.join(rows)}</table>"
+        )
+
+
+def attention_maps(model, text, overlay="P", *, vocabulary=None):
+    """Every head's map for a text, a row a layer: the weights, the scores, or their gradients.
+
+    Args:
+        model: a GPT or Encoder, or the directory of a run.
+        text: the characters to look at, as many as the model's block holds at most.
+        overlay: ``"P"``, ``"S"``, ``"dP"``, ``"dS"`` or ``"PdP"``; gradients are of the mean loss over the text.
+        vocabulary: a ``CharVocabulary``; a run brings its own.
+
+    Returns:
+        A ``Picture``.
+
+    Raises:
+        ValueError: for an unknown overlay, and as ``study.observe`` does.
+        ImportError: where matplotlib is missing.
+    """
+    if overlay not in OVERLAYS:
+        raise ValueError(f"unknown overlay {overlay!r}: expected one of {', '.join(OVERLAYS)}")
+    need("matplotlib", "attention_maps", "study")
+    seen = observe(model, text, vocabulary=vocabulary)
+    name, signed = OVERLAYS[overlay]
+    maps = _overlay(seen, overlay)
+    layers, heads, length = maps.shape[:3]
+    figure = _figure((1.7 * heads + 0.8, 1.75 * layers + 0.5))
+    axes = figure.subplots(layers, heads, squeeze=False)
+    limit = float(np.nanmax(np.abs(maps))) or 1.0
+    for layer, head in np.ndindex(layers, heads):
+        place = axes[layer, head]
+        image = place.imshow(
+            maps[layer, head],
+            cmap="PuOr_r" if signed else "Blues",
+            vmin=-limit if signed else 0,
+            vmax=limit,
+            interpolation="nearest",
+        )
+        place.set(xticks=[], yticks=[])
+        place.set_title(f"L{layer} h{head}", fontsize=8)
+        if length <= 16:
+            place.set_xticks(range(length), [_sign(c) for c in seen.characters], fontsize=6)
+            place.set_yticks(range(length), [_sign(c) for c in seen.characters], fontsize=6)
+    figure.colorbar(image, ax=axes, shrink=0.6, label=name)
+    return Picture(figure, f"{name} of {layers} layers of {heads} heads on {length} characters")
+
+
+def head_report(model, text, *, vocabulary=None):
+    """What each head does with a text: six measured shares, and the name of the strongest.
+
+    ``study.heads`` has the definitions and thresholds.
+
+    Args:
+        model, text, vocabulary: as for ``attention_maps``.
+
+    Returns:
+        A ``HeadReport``: a picture with ``shares`` and ``kinds``, which also prints as a table.
+    """
+    need("matplotlib", "head_report", "study")
+    seen = observe(model, text, vocabulary=vocabulary, gradients=False)
+    shares = measure_heads(softmax_rows(seen.scores), seen.characters, seen.allowed)
+    even = even_shares(seen.characters, seen.allowed)
+    layers, heads = next(iter(shares.values())).shape
+    kinds = [
+        [
+            kind_of({key: share[layer, head] for key, share in shares.items()}, even)
+            for head in range(heads)
+        ]
+        for layer in range(layers)
+    ]
+    table = np.stack([shares[one.key].ravel() for one in BEHAVIOURS], axis=1)
+    figure = _figure((6.4, 0.32 * len(table) + 1.5))
+    axes = figure.subplots()
+    axes.imshow(table, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for row, column in np.ndindex(table.shape):
+        value = table[row, column]
+        text_colour = "white" if value > 0.6 else "black"
+        label = "-" if np.isnan(value) else f"{value:.2f}"
+        axes.text(column, row, label, ha="center", va="center", fontsize=8, color=text_colour)
+    axes.set_xticks(
+        range(len(BEHAVIOURS)), [one.name for one in BEHAVIOURS], rotation=20, fontsize=8
+    )
+    names = [
+        f"L{k // heads} h{k % heads}: {kinds[k // heads][k % heads]}" for k in range(len(table))
+    ]
+    axes.set_yticks(range(len(table)), names, fontsize=8)
+    description = f"shares of six behaviours for {layers} layers of {heads} heads"
+    return HeadReport(figure, description, shares, even, kinds)
+
+
+def loss_curve(run):
+    """The loss of a run over its steps: of the batches, and of the whole validation part.
+
+    Args:
+        run: the directory of a run, or its ``metrics.jsonl``.
+
+    Returns:
+        A ``Picture``.
+
+    Raises:
+        FileNotFoundError: where there is no such file.
+    """
+    from ..train.metrics import read_metrics
+
+    need("matplotlib", "loss_curve", "study")
+    path = Path(run)
+    path = path / "metrics.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}: give a run's directory, or its metrics.jsonl")
+    lines = read_metrics(path)
+    figure = _figure((6.4, 3.8))
+    axes = figure.subplots()
+    for quantity, name, style in [
+        ("loss", "batch", {"color": "#1f6fb2", "linewidth": 0.9}),
+        ("val_loss", "validation", {"color": "#c2620b", "marker": "o", "markersize": 4}),
+    ]:
+        points = [(line["step"], line[quantity]) for line in lines if quantity in line]
+        if points:
+            axes.plot(*zip(*points), label=name, **style)
+    axes.set(xlabel="step", ylabel="nats a character")
+    axes.grid(alpha=0.25)
+    if axes.lines:
+        axes.legend(frameon=False)
+    return Picture(figure, f"loss over {lines[-1]['step'] if lines else 0} steps")
+
+
+def _overlay(seen, overlay):
+    scores = np.where(np.isfinite(seen.scores), seen.scores, np.nan).astype(np.float64)
+    P = np.where(np.isnan(scores), np.nan, softmax_rows(seen.scores))
+    dP = seen.gradient
+    if overlay == "P":
+        return P
+    if overlay == "S":
+        return scores
+    if overlay == "dP":
+        return np.where(np.isnan(scores), np.nan, dP)
+    if overlay == "PdP":
+        return P * dP
+    return P * (dP - np.nansum(P * dP, axis=-1, keepdims=True))
+
+
+def _figure(size):
+    # Without pyplot: no window, and no state shared with the caller's own figures.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _sign(character):
+    named = {" ": "\u2423", "\n": "\u21b5", "\t": "\u21e5", "$": r"\$"}
+    return named.get(character, character if character.isprintable() else "\ufffd")
