@@ -1,0 +1,1 @@
+"""Fast versions of the primitives, looked up by primitive and kind of backend; the rules in ``ops`` say what they compute."""

@@ -1,0 +1,277 @@
+"""Scaled dot-product attention tile by tile: scores live in cache and the masked half is skipped.
+
+What it trades, against the rule's page of formulas:
+
+- A tile of queries meets only the keys that the causal mask lets it see, and its scores never leave the cache. Long
+  sequences keep no array of length times length: backward computes a tile's scores again. Short ones (one tile a
+  head) keep their exponentials, which costs less than computing them twice.
+- The usual running maximum guards exp against overflow. By the Cauchy-Schwarz inequality no score exceeds
+  max|q| max|k|; if that is below 60, exp can neither overflow nor underflow, no maximum is taken and no partial sum is
+  ever rescaled. Otherwise the maximum is carried along from tile to tile.
+- The division by the sum of a row is applied to the (length, head_dim) output, not to the scores; in backward, to the
+  cotangent of the output.
+
+Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; M. Milakov and N. Gimelshein, "Online normalizer
+calculation for softmax" (2018).
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ...autograd import register_kernel
+from ...backend.pool import empty
+from .blocks import is_floating, row_sums
+
+_QUERY_TILE = 64
+_KEY_TILE = 512
+_SHORT = 128  # up to this many queries and keys a head is one tile and keeps its exponentials
+_GROUP_BYTES = 3 << 16  # scores of the heads that are worked on together
+_SAFE_EXPONENT = 60.0
+
+
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    if dropout_p or q.ndim < 2 or q.ndim > 4 or not is_floating(q, k, v):
+        return NotImplemented
+    if k.shape[:-2] != q.shape[:-2] or v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1]:
+        return NotImplemented
+    if q.size == 0 or k.size == 0 or v.size == 0:
+        return NotImplemented
+    if mask is not None:
+        if type(mask) is not np.ndarray or mask.dtype != bool or mask.ndim > q.ndim:
+            return NotImplemented
+        mask = np.broadcast_to(mask, q.shape[:-1] + (k.shape[-2],))
+    if scale is None:
+        scale = 1.0 / math.sqrt(q.shape[-1])
+    out = empty_in_layout_of(q, v.shape[-1])
+    call = _Call(q, k, v, mask, out, causal, float(scale))
+    for group in call.groups:
+        call.forward(group)
+    return out, call
+
+
+def backward(g, call):
+    dq, dk, dv = (empty_in_layout_of(array) for array in (call.q, call.k, call.v))
+    heads_of = (_four_axes(array) for array in (g, dq, dk, dv))
+    g, *gradients = heads_of
+    for group in call.groups:
+        call.backward(group, g[group], *(gradient[group] for gradient in gradients))
+    shape = call.shape
+    return (
+        gradients[0].reshape(shape + gradients[0].shape[-2:]),
+        gradients[1].reshape(shape + gradients[1].shape[-2:]),
+        gradients[2].reshape(shape + gradients[2].shape[-2:]),
+        None,
+    )
+
+
+def empty_in_layout_of(array, width=None):
+    """An empty array with the axes of ``array`` in the order they have in its memory.
+
+    Projections give (batch, length, heads, head_dim), seen as (batch, heads, length, head_dim); the result is laid out
+    the same way, so that heads merge again without a copy.
+    """
+    shape = array.shape[:-1] + (array.shape[-1] if width is None else width,)
+    if array.ndim >= 3 and array.strides[-3] < array.strides[-2]:
+        swapped = shape[:-3] + (shape[-2], shape[-3], shape[-1])
+        return empty(swapped, array.dtype).swapaxes(-3, -2)
+    return empty(shape, array.dtype)
+
+
+def _four_axes(array):
+    """(length, width) or (heads, length, width) as (1, heads, length, width)."""
+    return array.reshape((1,) * (4 - array.ndim) + array.shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _triangle(rows, columns, diagonal, dtype):
+    """Ones where column <= row + diagonal, zeros elsewhere."""
+    return np.tri(rows, columns, diagonal, dtype)
+
+
+class _Call:
+    """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
+
+    def __init__(self, q, k, v, mask, out, causal, scale):
+        self.shape = q.shape[:-2]
+        self.q, self.k, self.v, self.out = (_four_axes(array) for array in (q, k, v, out))
+        self.mask = None if mask is None else _four_axes(mask)
+        self.causal = causal
+        self.scale = scale
+        batch, heads, self.queries, _ = self.q.shape
+        self.keys = self.k.shape[2]
+        # Query i sees the keys up to i + offset: the last query sees the last key.
+        self.offset = self.keys - self.queries
+        self.short = max(self.queries, self.keys) <= _SHORT
+        self.query_tile = self.queries if self.short else min(_QUERY_TILE, self.queries)
+        self.key_tile = self.keys if self.short else min(_KEY_TILE, self.keys)
+        self.groups = self._cut_into_groups(batch, heads)
+        # Scores are bounded by the longest query times the longest key.
+        longest = np.vecdot(q, q).max() * np.vecdot(k, k).max()
+        self.bounded = bool(abs(scale) * math.sqrt(longest) <= _SAFE_EXPONENT)
+        rows = self.q.shape[:3] + (1,)
+        self.inverse_sum = np.empty(rows, q.dtype)
+        self.maximum = None if self.bounded else np.empty(rows, q.dtype)
+        self.kept = empty((batch, heads, self.queries, self.keys), q.dtype) if self.short else None
+
+    def _cut_into_groups(self, batch, heads):
+        tile_bytes = self.query_tile * self.key_tile * self.q.itemsize
+        together = max(1, _GROUP_BYTES // tile_bytes)
+        if together >= heads:
+            step = together // heads
+            return [(slice(b, b + step), slice(None)) for b in range(0, batch, step)]
+        return [
+            (slice(b, b + 1), slice(h, h + together))
+            for b in range(batch)
+            for h in range(0, heads, together)
+        ]
+
+    def _query_tiles(self):
+        for start in range(0, self.queries, self.query_tile):
+            yield slice(start, min(start + self.query_tile, self.queries))
+
+    def _key_tiles(self, rows):
+        """The tiles of keys that the queries ``rows`` may see."""
+        end = min(self.keys, rows.stop + self.offset) if self.causal else self.keys
+        for start in range(0, end, self.key_tile):
+            yield slice(start, min(start + self.key_tile, end))
+
+    def _hide(self, weights, group, rows, columns):
+        """Multiply exponentials by zero where a query may not see a key; NaN and inf are not let through."""
+        if self.causal:
+            diagonal = rows.start + self.offset - columns.start
+            seen_by_all = max(diagonal + 1, 0)
+            height, width = weights.shape[-2:]
+            if seen_by_all < width:
+                part = weights[..., seen_by_all:]
+                part *= _triangle(height, width - seen_by_all, diagonal - seen_by_all, weights.dtype)
+        if self.mask is not None:
+            weights *= self.mask[group][..., rows, columns]
+
+    def _hide_scores(self, scores, group, rows, columns):
+        """Put -inf where a query may not see a key."""
+        if self.causal:
+            visible = _triangle(
+                *scores.shape[-2:], rows.start + self.offset - columns.start, np.dtype(bool)
+            )
+            np.copyto(scores, -np.inf, where=~visible)
+        if self.mask is not None:
+            np.copyto(scores, -np.inf, where=~self.mask[group][..., rows, columns])
+
+    def forward(self, group):
+        q = self.q[group] * self.scale  # (b, h, queries, width), contiguous
+        k_transposed = np.ascontiguousarray(self.k[group].swapaxes(-1, -2))
+        v, out, inverse_sum = self.v[group], self.out[group], self.inverse_sum[group]
+        tiles = _Scratch(q)
+        for rows in self._query_tiles():
+            tile_out, total, maximum = out[..., rows, :], None, None
+            for columns in self._key_tiles(rows):
+                if self.short:
+                    scores = self.kept[group]
+                else:
+                    scores = tiles.take(0, rows.stop - rows.start, columns.stop - columns.start)
+                np.matmul(q[..., rows, :], k_transposed[..., columns], out=scores)
+                if self.bounded:
+                    weights = np.exp(scores, out=scores)
+                    self._hide(weights, group, rows, columns)
+                    rescale = None
+                else:
+                    self._hide_scores(scores, group, rows, columns)
+                    weights, maximum, rescale = _exponentials(scores, maximum)
+                if total is None:
+                    total = row_sums(weights)
+                    np.matmul(weights, v[..., columns, :], out=tile_out)
+                    continue
+                if rescale is not None:
+                    total *= rescale
+                    tile_out *= rescale[..., None]
+                total += row_sums(weights)
+                tile_out += np.matmul(weights, v[..., columns, :])
+            if total is None:  # these queries see no key at all
+                tile_out[...] = 0
+                inverse_sum[..., rows, :] = 0
+                if maximum is None and self.maximum is not None:
+                    self.maximum[group][..., rows, :] = 0
+                continue
+            total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
+            np.reciprocal(total, out=inverse_sum[..., rows, 0])
+            tile_out *= inverse_sum[..., rows, :]
+            if maximum is not None:
+                maximum[np.isneginf(maximum)] = 0
+                self.maximum[group][..., rows, 0] = maximum
+
+    def backward(self, group, g, dq, dk, dv):
+        q = self.q[group] * self.scale
+        k, v = self.k[group], self.v[group]
+        v_transposed = np.ascontiguousarray(v.swapaxes(-1, -2))
+        k_transposed = None if self.short else np.ascontiguousarray(k.swapaxes(-1, -2))
+        # With weights w = e / sum, every use of w is a use of e with the cotangent divided by the sum.
+        g = g * self.inverse_sum[group]
+        along = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), over the sum
+        tiles = _Scratch(q)
+        whole = self.query_tile == self.queries and self.key_tile == self.keys
+        if not whole:
+            dq[...] = 0
+            dk[...] = 0
+            dv[...] = 0
+        for rows in self._query_tiles():
+            g_tile, q_tile = g[..., rows, :], q[..., rows, :]
+            for columns in self._key_tiles(rows):
+                size = rows.stop - rows.start, columns.stop - columns.start
+                if self.short:
+                    weights = self.kept[group]
+                else:
+                    weights = tiles.take(0, *size)
+                    np.matmul(q_tile, k_transposed[..., columns], out=weights)
+                    if self.bounded:
+                        np.exp(weights, out=weights)
+                        self._hide(weights, group, rows, columns)
+                    else:
+                        self._hide_scores(weights, group, rows, columns)
+                        weights -= self.maximum[group][..., rows, :]
+                        np.exp(weights, out=weights)
+                pulled = tiles.take(1, *size)
+                np.matmul(g_tile, v_transposed[..., columns], out=pulled)
+                pulled -= along[..., rows, :]
+                pulled *= weights  # the cotangent of the scores
+                if whole:
+                    np.matmul(weights.swapaxes(-1, -2), g_tile, out=dv)
+                    np.matmul(pulled.swapaxes(-1, -2), q_tile, out=dk)
+                    np.matmul(pulled, k, out=dq)
+                else:
+                    dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile)
+                    dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile)
+                    dq[..., rows, :] += np.matmul(pulled, k[..., columns, :])
+        dq *= self.scale
+
+
+class _Scratch:
+    """Two tiles of scores for a group of heads, contiguous whatever the tile's size."""
+
+    def __init__(self, q):
+        self._lead = q.shape[:2]
+        self._dtype = q.dtype
+        self._memory = [None, None]
+
+    def take(self, number, height, width):
+        count = self._lead[0] * self._lead[1] * height * width
+        memory = self._memory[number]
+        if memory is None or memory.size < count:
+            memory = self._memory[number] = empty((count,), self._dtype)
+        return memory[:count].reshape(self._lead + (height, width))
+
+
+def _exponentials(scores, maximum):
+    """exp(scores - running maximum), in place; the new maximum; what older sums must be multiplied with."""
+    highest = scores.max(axis=-1)
+    if maximum is not None:
+        np.maximum(highest, maximum, out=highest)
+    finite = np.where(np.isneginf(highest), 0, highest)  # no key seen yet: exp(-inf - 0) is 0
+    scores -= finite[..., None]
+    np.exp(scores, out=scores)
+    rescale = None if maximum is None else np.exp(maximum - finite)
+    return scores, highest, rescale
+
+
+register_kernel("attention", "cpu", forward, backward)

@@ -1,0 +1,46 @@
+"""Shared arithmetic of the CPU kernels: row blocks that stay in cache, and sums that BLAS computes."""
+
+import functools
+
+import numpy as np
+
+BLOCK_BYTES = 1 << 18  # one operand of a block; three or four of them fit the second-level cache of a core
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def is_floating(*arrays):
+    """Whether all ``arrays`` are NumPy arrays of one dtype, float32 or float64: what the kernels are written for."""
+    dtype = arrays[0].dtype
+    if dtype not in _FLOATS:
+        return False
+    return all(type(array) is np.ndarray and array.dtype == dtype for array in arrays)
+
+
+def row_blocks(rows, row_bytes, block_bytes=BLOCK_BYTES):
+    """Slices that cut ``rows`` into nearly equal blocks of about ``block_bytes``."""
+    blocks = max(1, round(rows * row_bytes / block_bytes))
+    step = -(-rows // blocks) if rows else 1
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def as_rows(array):
+    """``array`` as a matrix of its last axis: a view wherever the strides allow it."""
+    return array.reshape(-1, array.shape[-1])
+
+
+@functools.lru_cache(maxsize=64)
+def ones(length, dtype):
+    """A read-only vector of ones: a product with it is a sum that runs at BLAS speed."""
+    vector = np.ones(length, dtype)
+    vector.flags.writeable = False
+    return vector
+
+
+def column_sums(matrix):
+    """The sum over rows of a matrix, (rows, columns) -> (columns,)."""
+    return ones(matrix.shape[0], matrix.dtype) @ matrix
+
+
+def row_sums(matrix):
+    """The sum over the last axis, (..., columns) -> (...)."""
+    return matrix @ ones(matrix.shape[-1], matrix.dtype)

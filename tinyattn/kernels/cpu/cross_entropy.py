@@ -1,0 +1,80 @@
+"""Cross-entropy from logits, without keeping probabilities.
+
+What it trades: backward computes the exponentials again from the log-sum-exp of each row, block by block, instead of
+keeping an array of the size of the logits. Targets are picked and corrected by flat index.
+"""
+
+import numpy as np
+
+from ...autograd import register_kernel
+from ...backend.pool import empty
+from .blocks import is_floating, row_blocks, row_sums
+
+
+def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
+    if label_smoothing or logits.ndim < 2 or logits.size == 0 or not is_floating(logits):
+        return NotImplemented
+    if type(target) is not np.ndarray or target.dtype.kind not in "iu":
+        return NotImplemented
+    if target.shape != logits.shape[:-1] or reduction not in ("mean", "sum", "none"):
+        return NotImplemented
+    classes = logits.shape[-1]
+    rows, labels = logits.reshape(-1, classes), target.reshape(-1)
+    kept = labels != ignore_index
+    everything_kept = bool(kept.all())
+    safe_labels = labels if everything_kept else np.where(kept, labels, 0)
+    if int(safe_labels.min()) < 0 or int(safe_labels.max()) >= classes:
+        return NotImplemented  # the rule words the error
+    maxima = rows.max(axis=1)
+    if not np.isfinite(maxima).all():
+        return NotImplemented
+    log_sum = np.empty(rows.shape[0], rows.dtype)
+    for block in row_blocks(rows.shape[0], classes * rows.itemsize):
+        shifted = np.subtract(rows[block], maxima[block, None])
+        np.exp(shifted, out=shifted)
+        log_sum[block] = row_sums(shifted)
+    np.log(log_sum, out=log_sum)
+    log_sum += maxima
+    losses = log_sum - np.take_along_axis(rows, safe_labels[:, None], axis=1)[:, 0]
+    if everything_kept:
+        count = losses.size
+    else:
+        losses *= kept
+        count = int(np.count_nonzero(kept))
+        if count == 0 and reduction == "mean":
+            return NotImplemented
+    if reduction == "none":
+        out = losses.reshape(target.shape)
+    elif reduction == "sum":
+        out = np.asarray(losses.sum(), losses.dtype)
+    else:
+        out = np.asarray(losses.sum() / count, losses.dtype)
+    if everything_kept:
+        kept = None
+    return out, (logits, safe_labels, kept, log_sum, reduction, count)
+
+
+def backward(g, residuals):
+    logits, labels, kept, log_sum, reduction, count = residuals
+    classes = logits.shape[-1]
+    rows = logits.reshape(-1, classes)
+    dlogits = empty(rows.shape, rows.dtype)
+    if reduction == "none":
+        row_scale = g.reshape(-1, 1) if kept is None else g.reshape(-1, 1) * kept[:, None]
+        single_scale = None
+    else:
+        single_scale = float(g) / (count if reduction == "mean" else 1)
+        row_scale = None if kept is None else kept[:, None] * logits.dtype.type(single_scale)
+    for block in row_blocks(rows.shape[0], classes * rows.itemsize):
+        part = dlogits[block]
+        np.subtract(rows[block], log_sum[block, None], out=part)
+        np.exp(part, out=part)
+        part[np.arange(part.shape[0]), labels[block]] -= 1
+        if row_scale is None:
+            part *= single_scale
+        else:
+            part *= row_scale[block]
+    return dlogits.reshape(logits.shape), None
+
+
+register_kernel("cross_entropy", "cpu", forward, backward)
