@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
+from tinyattn.train.evaluation import evaluate
 
 
 def test_GR_01_a_value_used_twice_is_complete_before_it_propagates(leaf, equals):
@@ -157,6 +158,50 @@ def test_GR_13_building_the_decorator_changes_nothing():
 
     with pytest.raises(ZeroDivisionError):
         fails()
+    assert ta.is_grad_enabled()
+
+
+class DropsHalf(ta.nn.Module):
+    def __init__(self):
+        self.dropout = ta.nn.Dropout(0.5)
+        self.frozen = ta.nn.Dropout(0.5).eval()
+
+    def forward(self, x):
+        return self.frozen(self.dropout(x))
+
+
+def drops(model, device):
+    return 0 in model(ta.tensor(np.ones(1000), device=device)).numpy()
+
+
+def test_GR_14_evaluation_gives_every_module_its_own_mode_back(device):
+    model = DropsHalf().train()
+    model.frozen.eval()
+    text = np.arange(33)
+
+    def objective(model, inputs, targets):
+        assert not model.training and not drops(model, device)
+        return ta.tensor(1.0, device=device)
+
+    assert evaluate(model, text, 8, objective) == 1.0
+    assert model.training and model.dropout.training and drops(model, device)
+    assert not model.frozen.training  # it was in evaluation before, and stays so
+
+    model.eval()
+    evaluate(model, text, 8, objective)
+    assert not model.training
+
+
+def test_GR_14_evaluation_that_raises_gives_the_modes_back_too(device):
+    model = DropsHalf().train()
+    model.frozen.eval()
+
+    def fails(model, inputs, targets):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        evaluate(model, np.arange(33), 8, fails)
+    assert model.training and drops(model, device) and not model.frozen.training
     assert ta.is_grad_enabled()
 
 
