@@ -1,14 +1,17 @@
 """The one signature of attention, and the register of the ways to compute it."""
 
 import inspect
-import math
 
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, default_random, is_array
+from ..backend import backend_of, is_array
 from ..ops.dropout import check_probability
-from .dense import attention, dense_attention
+from .dense import dense_attention
+from .flash import flash_attention
+from .linear import linear_attention
+from .ring import ring_over_sequence
+from .window import sliding_window_attention
 
 _KINDS = {}  # name -> (function, the names of its own options)
 _SHARED = ("mask", "causal", "scale", "dropout_p")
@@ -97,9 +100,7 @@ def scaled_dot_product_attention(
         return (output, weights) if return_weights else output
     if kind == "auto":
         _refuse_options(kind, options, ())
-        key = default_random().key() if dropout_p else None
-        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-        return attention(q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, key=key)
+        return flash_attention(q, k, v, **shared)
     if kind not in _KINDS:
         raise ValueError(
             f"scaled_dot_product_attention() got kind={kind!r}: "
@@ -172,3 +173,9 @@ def _check_shapes(q, k, v, mask):
             f"{got}, and a mask of shape {mask.shape}: expected one that broadcasts to "
             f"(..., queries, keys) = {scores}; a mask of keys alone, (batch, keys), is mask[:, None, None, :]"
         )
+
+
+register_kind("flash", flash_attention)
+register_kind("window", sliding_window_attention)
+register_kind("linear", linear_attention)
+register_kind("ring", ring_over_sequence)

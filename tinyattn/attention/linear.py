@@ -61,7 +61,7 @@ def causal_product(f, h, u, /, chunk=64):
     Tensor([1., 2., 3.])
     """
     xp = array_namespace(f)
-    length, head_dim = f.shape[-2:]
+    length = f.shape[-2]
     chunks = -(-length // chunk)
 
     def in_chunks(x):

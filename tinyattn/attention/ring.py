@@ -7,6 +7,8 @@ move, is different. The rules here are therefore the dense formula; the ring its
 Source: H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers" (2023).
 """
 
+import math
+
 import numpy as np
 
 from ..autograd import primitive
@@ -144,3 +146,47 @@ def split_sequence(x, communicator, layout="zigzag"):
     """
     positions = shard_positions(x.shape[-2], communicator.Get_size(), layout)
     return x[..., positions[communicator.Get_rank()], :], positions
+
+
+def ring_over_sequence(
+    q, k, v, *, mask=None, causal=False, scale=None, ranks=2, layout="zigzag", communicator=None
+):
+    """What ``kind="ring"`` calls: dense attention over a sequence that is split over ranks.
+
+    Args:
+        q, k, v: (..., length, head_dim): the whole sequence, or with a ``communicator`` this rank's part of it
+            (see ``split_sequence``).
+        mask: None; a mask of the whole sequence would have to be split too.
+        causal: query i sees the keys up to its own position in the whole sequence.
+        scale: the factor of the scores, by default 1 / sqrt(head_dim).
+        ranks: without a communicator, how many ranks are simulated in this process.
+        layout: ``"contiguous"`` or ``"zigzag"``, which gives each rank the same causal work.
+        communicator: an MPI communicator (mpi4py), each of whose ranks makes this call.
+
+    Raises:
+        ValueError: for a mask, or queries and keys of different lengths.
+
+    >>> import tinyattn as ta
+    >>> q, v = ta.zeros((1, 3, 1)), ta.tensor([[[1.0], [2.0], [6.0]]])
+    >>> ring_over_sequence(q, q, v, causal=True, ranks=2).tolist()
+    [[[1.0], [1.5], [3.0]]]
+    """
+    if mask is not None:
+        raise ValueError("ring attention takes no mask: leave padding out, or use causal=True")
+    if q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"ring attention got {q.shape[-2]} queries and {k.shape[-2]} keys: expected one sequence of both"
+        )
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if communicator is None:
+        return ring_attention(q, k, v, ranks=ranks, layout=layout, causal=causal, scale=scale)
+    lengths = communicator.allgather(q.shape[-2])
+    positions = shard_positions(sum(lengths), communicator.Get_size(), layout)
+    if [len(held) for held in positions] != lengths:
+        raise ValueError(
+            f"the ranks hold {lengths} positions, expected {[len(held) for held in positions]} for the {layout} "
+            "layout: split the sequence with split_sequence()"
+        )
+    return distributed_ring_attention(
+        q, k, v, communicator=communicator, positions=positions, causal=causal, scale=scale
+    )

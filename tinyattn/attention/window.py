@@ -7,10 +7,14 @@ O(n (w + g)). A global key that also lies inside the window is counted once, as 
 Source: I. Beltagy, M. Peters and A. Cohan, "Longformer" (2020), section 3.
 """
 
+import math
+
 import numpy as np
 
 from ..autograd import primitive
 from ..backend import array_namespace, backend_of
+from ..ops import concatenate
+from .dense import attention
 
 
 class Band:
@@ -108,9 +112,9 @@ def _weights(band, q, k, key_mask, scale):
         axis=-1,
     )
     allowed = band.mask(getattr(key_mask, "_data", key_mask), getattr(q, "_data", q))
-    scores = xp.where(allowed, scores, -xp.inf)
+    scores = xp.where(allowed, scores, -math.inf)
     highest = xp.max(scores, axis=-1, keepdims=True)
-    e = xp.exp(scores - xp.where(highest == -xp.inf, 0, highest))
+    e = xp.exp(scores - xp.where(highest == -math.inf, 0, highest))
     total = xp.sum(e, axis=-1, keepdims=True)
     return e / xp.where(total == 0, 1, total)
 
@@ -189,3 +193,73 @@ def window_attention_vjp_k(g, _out, q, k, v, key_mask, *, window, global_tokens,
 def window_attention_vjp_v(g, _out, q, k, _v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
     return _weighted_sum_adjoint(band, _weights(band, q, k, key_mask, scale), g)
+
+
+def sliding_window_attention(
+    q, k, v, *, mask=None, causal=False, scale=None, window=32, global_tokens=0
+):
+    """Attention in which each query sees the keys near it, and the first ``global_tokens`` keys.
+
+    Args:
+        q: (..., queries, head_dim); k, v: (..., keys, head_dim).
+        mask: boolean, True = may attend; the same for all queries, (..., 1, keys): a padding mask.
+        causal: query i sees the ``window`` latest keys, its own included. Otherwise it sees the keys at distances up
+            to ``window // 2``, and a global query sees every key.
+        scale: the factor of the scores, by default 1 / sqrt(head_dim).
+        window: how many keys a query sees, at least 1.
+        global_tokens: how many of the first keys every query sees (in the causal case those not after it).
+
+    Returns:
+        (..., queries, head_dim); 0 for a query without keys.
+
+    Raises:
+        ValueError: for a mask that differs between queries, a window below 1, or more queries than keys. Fewer queries
+            than keys are the last ones of a causal sequence.
+
+    >>> import tinyattn as ta
+    >>> q, v = ta.zeros((1, 4, 1)), ta.tensor([[[1.0], [2.0], [3.0], [4.0]]])
+    >>> sliding_window_attention(q, q, v, causal=True, window=2).tolist()
+    [[[1.0], [1.5], [2.5], [3.5]]]
+    """
+    queries, keys = q.shape[-2], k.shape[-2]
+    if window < 1 or global_tokens < 0:
+        raise ValueError(
+            f"got window={window} and global_tokens={global_tokens}: expected at least 1 and at least 0"
+        )
+    if mask is not None and (mask.ndim < 2 or mask.shape[-2] != 1):
+        raise ValueError(
+            f"window attention takes a mask that is the same for all queries, of shape (..., 1, {keys}): "
+            f"got {tuple(mask.shape)}"
+        )
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if queries < keys and causal:
+        return _last_queries(q, k, v, mask, scale, window, global_tokens)
+    if queries != keys:
+        raise ValueError(
+            f"window attention got {queries} queries and {keys} keys: expected as many, or fewer queries if causal"
+        )
+    out = window_attention(
+        q, k, v, mask, window=window, global_tokens=global_tokens, causal=causal, scale=scale
+    )
+    if causal or not global_tokens:
+        return out
+    everywhere = attention(q[..., :global_tokens, :], k, v, mask, causal=False, scale=scale)
+    return concatenate([everywhere, out[..., global_tokens:, :]], axis=-2)
+
+
+def _last_queries(q, k, v, mask, scale, window, global_tokens):
+    """The last queries of a causal sequence, as in decoding with a cache: only the keys they can see are read."""
+    queries, keys = q.shape[-2], k.shape[-2]
+    start = max(keys - queries - window + 1, 0)
+    seen = np.concatenate([np.arange(min(global_tokens, start)), np.arange(start, keys)])
+    query = np.arange(keys - queries, keys)[:, None]
+    allowed = (seen <= query) & ((seen > query - window) | (seen < global_tokens))
+    backend = backend_of(q._data)
+    allowed = backend.asarray(allowed)
+    if mask is not None:
+        allowed = allowed & mask[..., backend.asarray(seen)]
+    shared = min(global_tokens, start)
+    if start > 0:
+        k = concatenate([k[..., :shared, :], k[..., start:, :]], axis=-2)
+        v = concatenate([v[..., :shared, :], v[..., start:, :]], axis=-2)
+    return attention(q, k, v, allowed, causal=False, scale=scale)
