@@ -54,8 +54,9 @@ def sum(x, /, axis=None, keepdims=False):
     >>> ta.sum(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.])
     """
-    total = array_namespace(x).sum(at_least_float32(x), axis=axis, keepdims=keepdims)
-    return total.astype(x.dtype) if x.dtype.kind == "f" else total
+    wide = at_least_float32(x)
+    total = array_namespace(x).sum(wide, axis=axis, keepdims=keepdims)
+    return total if wide is x else total.astype(x.dtype)
 
 
 @sum.vjp
