@@ -1,0 +1,120 @@
+"""Layer norm and root-mean-square norm."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tests.gradient import check_gradient
+
+
+def by_hand(x, axes, eps=1e-5):
+    mean = x.mean(axis=axes, keepdims=True)
+    return (x - mean) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+
+
+def test_layer_norm_is_its_formula(device, random):
+    x, weight, bias = random.standard_normal((2, 5, 4)), *random.standard_normal((2, 4))
+    out = ta.layer_norm(*(ta.tensor(a, device=device) for a in (x,)), 4)
+    np.testing.assert_allclose(out.numpy(), by_hand(x, -1), rtol=1e-12)
+    out = ta.layer_norm(
+        ta.tensor(x, device=device),
+        (4,),
+        ta.tensor(weight, device=device),
+        ta.tensor(bias, device=device),
+    )
+    np.testing.assert_allclose(out.numpy(), by_hand(x, -1) * weight + bias, rtol=1e-11)
+
+
+def test_rms_norm_is_its_formula(device, random):
+    x, weight = random.standard_normal((2, 5, 4)), random.standard_normal(4)
+    out = ta.rms_norm(
+        ta.tensor(x, device=device), 4, weight=ta.tensor(weight, device=device), eps=1e-2
+    )
+    expected = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-2) * weight
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-12)
+
+
+def test_a_row_may_be_several_axes(device, random):
+    x = random.standard_normal((2, 3, 4))
+    weight, bias = random.standard_normal((2, 3, 4))
+    tensors = [ta.tensor(a, device=device) for a in (x, weight, bias)]
+    out = ta.layer_norm(tensors[0], (3, 4), *tensors[1:])
+    np.testing.assert_allclose(out.numpy(), by_hand(x, (1, 2)) * weight + bias, rtol=1e-11)
+    check_gradient(lambda x, w, b: ta.layer_norm(x, (3, 4), w, b), x, weight, bias, device=device)
+
+
+@pytest.mark.parametrize("affine", ["weight and bias", "weight", "bias", "neither"])
+def test_gradients_of_layer_norm_agree_with_differences_to_second_order(device, random, affine):
+    x, weight, bias = random.standard_normal((2, 3, 5)), *random.standard_normal((2, 5))
+    if affine == "weight and bias":
+        check_gradient(lambda x, w, b: ta.layer_norm(x, 5, w, b), x, weight, bias, device=device)
+    elif affine == "neither":
+        check_gradient(lambda x: ta.layer_norm(x, 5), x, device=device)
+    else:
+        check_gradient(lambda x, a: ta.layer_norm(x, 5, **{affine: a}), x, weight, device=device)
+
+
+def test_gradients_of_rms_norm_agree_with_differences_to_second_order(device, random):
+    x, weight = random.standard_normal((2, 3, 5)), random.standard_normal(5)
+    check_gradient(lambda x, w: ta.rms_norm(x, 5, w), x, weight, device=device)
+    check_gradient(lambda x: ta.rms_norm(x, (3, 5)), x, device=device)
+
+
+def test_the_gradient_is_orthogonal_to_what_the_row_may_change_without_effect(device, random):
+    x = random.standard_normal((4, 6))
+    leaf = ta.tensor(x, requires_grad=True, device=device)
+    g = ta.tensor(random.standard_normal((4, 6)), device=device)
+    ta.layer_norm(leaf, 6, eps=1e-12).backward(g)
+    gradient = leaf.grad.numpy()
+    np.testing.assert_allclose(gradient.sum(axis=-1), 0, atol=1e-12)  # a shift
+    np.testing.assert_allclose((gradient * x).sum(axis=-1), 0, atol=1e-9)  # a scaling
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_dtype_is_kept_in_both_directions(device, random, normalise, dtype):
+    x = ta.tensor(random.standard_normal((2, 8)).astype(dtype), requires_grad=True, device=device)
+    weight = ta.tensor(np.ones(8, dtype), requires_grad=True, device=device)
+    out = normalise(x, 8, weight)
+    out.sum().backward()
+    assert out.dtype == x.grad.dtype == weight.grad.dtype == dtype
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+def test_float16_rows_whose_squares_overflow_float16(device, normalise):
+    x = np.array([[1000.0, -1000.0, 2000.0, -2000.0]], "float16")
+    expected = x.astype(float) / np.sqrt(2.5e6)
+    np.testing.assert_allclose(
+        normalise(ta.tensor(x, device=device), 4).numpy(), expected, rtol=2e-3
+    )
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+@pytest.mark.parametrize("eps", [0.0, -1e-5, float("nan")])
+def test_eps_must_be_positive(device, normalise, eps):
+    with pytest.raises(ValueError, match="eps"):
+        normalise(ta.tensor(np.zeros((3, 4)), device=device), 4, eps=eps)
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+def test_shapes_that_do_not_fit_are_named(device, normalise):
+    x = ta.tensor(np.ones((3, 4)), device=device)
+    with pytest.raises(ValueError, match=r"\(3, 4\).*normalized_shape=3"):
+        normalise(x, 3)
+    with pytest.raises(ValueError, match="normalized_shape"):
+        normalise(x, ())
+    with pytest.raises(ValueError, match=r"weight of shape \(3,\).*\(4,\)"):
+        normalise(x, 4, ta.tensor(np.ones(3), device=device))
+    with pytest.raises(ValueError, match="without elements"):
+        normalise(ta.tensor(np.ones((3, 0)), device=device), 0)
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+def test_no_rows_give_no_rows_and_a_weight_gradient_of_zeros(device, normalise):
+    x = ta.tensor(np.ones((0, 4)), requires_grad=True, device=device)
+    weight = ta.tensor(np.ones(4), requires_grad=True, device=device)
+    out = normalise(x, 4, weight)
+    assert out.shape == (0, 4)
+    out.sum().backward()
+    assert x.grad.shape == (0, 4)
+    assert weight.grad.tolist() == [0.0] * 4
