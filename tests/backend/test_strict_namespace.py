@@ -1,10 +1,13 @@
 """The strict backend offers what CuPy offers: its lists are held against the CuPy package."""
 
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tinyattn as ta
 from tinyattn.backend import get_backend, strict_namespace
 from tinyattn.backend.strict_array import StrictArray
 
@@ -42,6 +45,35 @@ def test_every_argument_of_a_strict_function_is_one_of_cupy_in_the_same_order(cu
             assert all(argument in line for argument in arguments.split()), name
         if known is not None:
             assert known[: len(arguments.split())] == arguments.split(), name
+
+
+def test_every_keyword_of_the_other_functions_is_one_of_cupy(cupy):
+    for name, keywords in strict_namespace.OTHER_FUNCTIONS.items():
+        function = getattr(cupy, name)
+        known = set(inspect.signature(function).parameters)
+        if "kwargs" in known:  # named in the text only
+            known = set(function.__doc__.replace("=", " ").replace("`", " ").split())
+        assert set(keywords.split()) <= known, name
+
+
+def test_einsum_takes_no_out():
+    with pytest.raises(TypeError, match="'out' in CuPy"):
+        xp.einsum("i->", xp.ones(2), out=xp.zeros(()))
+
+
+LIBRARY = Path(ta.__file__).parent
+CALLED = re.compile(r"(?:\bxp|array_namespace\([^()]*\))\.(\w+)")
+
+
+def test_every_function_that_the_library_calls_is_in_the_namespace():
+    missing = {
+        (str(path.relative_to(LIBRARY)), name)
+        for path in LIBRARY.rglob("*.py")
+        if "kernels" not in path.parts
+        for name in CALLED.findall(path.read_text())
+        if not hasattr(xp, name)
+    }
+    assert missing == set()
 
 
 def test_elementwise_functions_are_ufuncs_in_cupy(cupy):

@@ -104,11 +104,29 @@ ARRAY_FUNCTIONS = {
     "zeros_like": "dtype order subok shape",
 }
 
-# Functions of several arrays, or of none: they take NumPy's arguments.
-OTHER_FUNCTIONS = (
-    "arange broadcast_arrays concat concatenate einsum empty eye full hstack identity indices "
-    "linspace meshgrid ones stack tri tril_indices triu_indices vstack zeros"
-).split()
+# Functions of several arrays, or of none, with the keywords that CuPy and NumPy both know.
+OTHER_FUNCTIONS = {
+    "arange": "dtype",
+    "broadcast_arrays": "",
+    "concat": "axis out dtype casting",
+    "concatenate": "axis out dtype casting",
+    "einsum": "dtype optimize",
+    "empty": "shape dtype order",
+    "eye": "N M k dtype order",
+    "full": "shape fill_value dtype",
+    "hstack": "dtype casting",
+    "identity": "n dtype",
+    "indices": "dimensions dtype",
+    "linspace": "start stop num endpoint retstep dtype axis",
+    "meshgrid": "indexing sparse copy",
+    "ones": "shape dtype order",
+    "stack": "axis out dtype casting",
+    "tri": "N M k dtype",
+    "tril_indices": "n k m",
+    "triu_indices": "n k m",
+    "vstack": "dtype casting",
+    "zeros": "shape dtype order",
+}
 
 # Names that CuPy takes from NumPy as they are: they touch no array's content.
 CONSTANTS = (
@@ -135,8 +153,8 @@ class StrictNamespace:
             setattr(self, alias, getattr(self, name))
         for name, arguments in ARRAY_FUNCTIONS.items():
             setattr(self, name, _array_function(name, arguments.split()))
-        for name in OTHER_FUNCTIONS:
-            setattr(self, name, _other_function(name))
+        for name, keywords in OTHER_FUNCTIONS.items():
+            setattr(self, name, _other_function(name, keywords.split()))
         for name in CONSTANTS:
             setattr(self, name, getattr(np, name))
         self.bool = np.bool_
@@ -278,10 +296,11 @@ def _array_function(name, names):
     return function
 
 
-def _other_function(name):
+def _other_function(name, names):
     numpy_function = getattr(np, name)
 
     def function(*args, **keywords):
+        _expect_keywords(name, keywords, names)
         return _wrapped(_call(numpy_function, args, keywords))
 
     function.__name__ = name
