@@ -12,7 +12,7 @@ from tinyattn.train.config import make_config
 from tinyattn.train.run import RunDirectory
 from tinyattn.train.session import load_run, make_model
 
-SMALL = {"layers": 1, "heads": 2, "channels": 8, "block_size": 8}
+SMALL = {"layers": 1, "heads": 2, "dim": 8, "block_size": 8}
 
 
 def logits(model):

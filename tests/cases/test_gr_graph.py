@@ -162,46 +162,48 @@ def test_GR_13_building_the_decorator_changes_nothing():
 
 
 class DropsHalf(ta.nn.Module):
-    def __init__(self):
+    """Drops while in training; ``loss`` is what the test wants to happen in evaluation."""
+
+    def __init__(self, device, loss):
         self.dropout = ta.nn.Dropout(0.5)
-        self.frozen = ta.nn.Dropout(0.5).eval()
+        self.frozen = ta.nn.Dropout(0.5)
+        self.scale = ta.nn.Parameter(ta.tensor(1.0, device=device))
+        self.loss = loss
+        self.frozen.eval()
 
     def forward(self, x):
-        return self.frozen(self.dropout(x))
+        return self.frozen(self.dropout(x)) * self.scale
 
-
-def drops(model, device):
-    return 0 in model(ta.tensor(np.ones(1000), device=device)).numpy()
+    def drops(self):
+        return 0 in self(ta.tensor(np.ones(1000), device=self.device)).numpy()
 
 
 def test_GR_14_evaluation_gives_every_module_its_own_mode_back(device):
-    model = DropsHalf().train()
-    model.frozen.eval()
-    text = np.arange(33)
+    dropped = []
 
-    def objective(model, inputs, targets):
-        assert not model.training and not drops(model, device)
-        return ta.tensor(1.0, device=device)
+    def loss(inputs, targets):
+        dropped.append(model.drops())
+        return model.scale
 
-    assert evaluate(model, text, 8, objective) == 1.0
-    assert model.training and model.dropout.training and drops(model, device)
+    model = DropsHalf(device, loss)
+    assert evaluate(model, np.arange(33), 8) == 1.0
+    assert dropped and not any(dropped)
+    assert model.training and model.dropout.training and model.drops()
     assert not model.frozen.training  # it was in evaluation before, and stays so
 
     model.eval()
-    evaluate(model, text, 8, objective)
+    evaluate(model, np.arange(33), 8)
     assert not model.training
 
 
 def test_GR_14_evaluation_that_raises_gives_the_modes_back_too(device):
-    model = DropsHalf().train()
-    model.frozen.eval()
-
-    def fails(model, inputs, targets):
+    def fails(inputs, targets):
         raise ZeroDivisionError
 
+    model = DropsHalf(device, fails)
     with pytest.raises(ZeroDivisionError):
-        evaluate(model, np.arange(33), 8, fails)
-    assert model.training and drops(model, device) and not model.frozen.training
+        evaluate(model, np.arange(33), 8)
+    assert model.training and model.drops() and not model.frozen.training
     assert ta.is_grad_enabled()
 
 
