@@ -3,6 +3,7 @@
 from .attention import MultiHeadAttention
 from .cache import KeyValueCache, ModelCache
 from .containers import Identity, ModuleList, Sequential
+from .convolution import CausalConvolution
 from .dropout import Dropout
 from .embedding import Embedding
 from .feed_forward import Activation, FeedForward
@@ -11,11 +12,14 @@ from .module import Module, evaluating
 from .normalisation import LayerNorm, RMSNorm
 from .parameter import Parameter
 from .positions import ALiBi, LearnedPositions, Rotary, SinusoidalPositions
+from .recurrent import GRU
 from .transformer import TransformerBlock
 
 __all__ = [
+    "GRU",
     "ALiBi",
     "Activation",
+    "CausalConvolution",
     "Dropout",
     "Embedding",
     "FeedForward",

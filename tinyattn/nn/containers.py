@@ -1,5 +1,7 @@
 """Modules that hold modules in order."""
 
+import itertools
+
 from .module import Module
 
 
@@ -38,6 +40,17 @@ class ModuleList(Module):
     @staticmethod
     def _of(modules):
         return ModuleList(modules)
+
+    def __repr__(self):
+        """Neighbours that read alike are shown once, with their number."""
+        lines = []
+        texts = [repr(child) for _, child in self.named_children()]
+        for text, group in itertools.groupby(enumerate(texts), key=lambda pair: pair[1]):
+            positions = [position for position, _ in group]
+            many = len(positions) > 1
+            label = f"{positions[0]} to {positions[-1]}" if many else f"{positions[0]}"
+            lines.append(f"  {label}: " + text.replace("\n", "\n  "))
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
 class Sequential(ModuleList):

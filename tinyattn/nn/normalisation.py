@@ -18,8 +18,8 @@ class LayerNorm(Module):
     Source: J. L. Ba, J. R. Kiros and G. E. Hinton, "Layer Normalization" (2016), equation 4.
 
     >>> import tinyattn as ta
-    >>> ta.nn.LayerNorm(2)(ta.tensor([[1.0, 3.0]])).numpy().round(3).tolist()
-    [[-1.0, 1.0]]
+    >>> ta.nn.LayerNorm(2)(ta.tensor([[1.0, 3.0]])).numpy().round(3)
+    array([[-1.,  1.]], dtype=float32)
     """
 
     def __init__(self, normalized_shape, eps=1e-5, weight=True, bias=True):
@@ -46,8 +46,8 @@ class RMSNorm(Module):
     Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
 
     >>> import tinyattn as ta
-    >>> ta.nn.RMSNorm(2)(ta.tensor([[3.0, 4.0]])).numpy().round(3).tolist()
-    [[0.849, 1.131]]
+    >>> ta.nn.RMSNorm(2)(ta.tensor([[3.0, 4.0]])).numpy().round(3)
+    array([[0.849, 1.131]], dtype=float32)
     """
 
     def __init__(self, normalized_shape, eps=1e-5, weight=True):

@@ -66,8 +66,9 @@ class SinusoidalPositions(Module):
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.5.
 
     >>> import tinyattn as ta
-    >>> SinusoidalPositions(4)(ta.zeros((2, 4))).numpy().round(4).tolist()
-    [[0.0, 1.0, 0.0, 1.0], [0.8414999842643738, 0.5403000116348267, 0.009999999776482582, 0.9998999834060669]]
+    >>> SinusoidalPositions(4)(ta.zeros((2, 4))).numpy().round(2)
+    array([[0.  , 1.  , 0.  , 1.  ],
+           [0.84, 0.54, 0.01, 1.  ]], dtype=float32)
     """
 
     def __init__(self, dim):

@@ -15,8 +15,8 @@ class Muon(Optimizer):
     ``orthogonal(U)`` has U's singular vectors and singular values near 1: all directions of the momentum move the
     weight equally far, also those that single gradients hardly show.
 
-    For the matrices inside a network. Embeddings, the output layer, norms and biases are AdamW's: ``split_for_muon``
-    makes the two lists.
+    For the matrices inside a network. Embeddings, the output layer, norms and biases are AdamW's:
+    ``tinyattn.models.split_for_muon`` makes the two lists.
 
     Args:
         params: matrices, named matrices or groups: see ``Optimizer``.
@@ -87,7 +87,7 @@ class Muon(Optimizer):
         for member in self._storages:
             storage, group = member.storage, member.group
             present = storage.gather_gradients()
-            for step, piece in storage.runs([has or None for has in present]):
+            for _, piece in storage.runs([has or None for has in present]):
                 momentum_update(
                     storage.gradients[piece],
                     member.buffers["momentum"][piece],
@@ -166,7 +166,7 @@ def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):
 
     >>> import numpy as np
     >>> np.linalg.svd(newton_schulz(np.diag([5.0, 1.0, 0.5])))[1].round(1).tolist()
-    [1.1, 0.8, 0.7]
+    [0.8, 0.7, 0.7]
     """
     xp = array_namespace(matrices)
     a, b, c = coefficients
