@@ -4,7 +4,7 @@ The package imports NumPy and nothing else. ``import tinyattn as ta``; array fun
 and arguments, networks and optimisers PyTorch's.
 """
 
-from . import kernels, models, nn, optim
+from . import kernels, models, nn, optim, study
 from .attention import attention_kinds, scaled_dot_product_attention
 from .autograd import (
     Tensor,

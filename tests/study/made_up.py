@@ -42,6 +42,7 @@ def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targ
     return Content(
         title=more.pop("title", "made-up"),
         characters=characters,
+        expected=[*characters[1:], None],
         maps=maps(2000, 1.5),
         head_dim=16,
         parameters=12345,

@@ -1,0 +1,34 @@
+"""To look at what happens: explanations with numbers, the explorer page, and pictures.
+
+``ta.study.explain("softmax")`` walks through an operation; ``ta.study.explore(model, text)`` makes a page of a model
+on a text; ``attention_maps``, ``head_report``, ``loss_curve`` and ``draw_graph`` are pictures; ``observe`` gives the
+numbers behind them, and ``model.record(...)`` any activation with its gradient. Each is imported when asked for.
+"""
+
+import importlib
+
+_PLACES = {
+    "Observation": "observation",
+    "attention_maps": "pictures",
+    "draw_graph": "graph",
+    "head_report": "pictures",
+    "loss_curve": "pictures",
+    "measure_heads": "heads",
+    "observe": "observation",
+}
+# Modules that are called like functions of the same name: see their ends.
+_CALLABLE = ("explain", "explore")
+
+__all__ = [*_PLACES, *_CALLABLE]
+
+
+def __getattr__(name):
+    if name in _CALLABLE:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

@@ -93,14 +93,12 @@ class Explanation:
         with ta.reference():
             tensors = [ta.tensor(array, requires_grad=True) for _, array, _ in inputs]
             result = function(ta, *tensors)
-            self._verdict(
-                "check", "output: the rule's, less the walked one", _gap(result.numpy(), output)
-            )
+            self._verdict("check", "output: rule - walk", _gap(result.numpy(), output))
             gradients = ta.grad(result, tensors, grad_outputs=ta.tensor(np.asarray(cotangent)))
             for (name, _, walked), gradient in zip(inputs, gradients):
                 self._verdict(
                     "check",
-                    f"d{name}: the rule's, less the walked one",
+                    f"d{name}: rule - walk",
                     _gap(gradient.numpy(), walked),
                 )
             for place, (name, _, walked) in enumerate(inputs):
@@ -109,7 +107,7 @@ class Explanation:
                     Line("check", f"d{name}", f"(f(x + h) - f(x - h)) / 2h, h = {STEP:g}", numeric)
                 )
                 gap = _gap(numeric, walked)
-                self._verdict("check", f"d{name}: differences, less the walked one", gap)
+                self._verdict("check", f"d{name}: differences - walk", gap)
 
     def _verdict(self, part, name, gap):
         passed = bool(gap <= TOLERANCE)

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.walk import walk
+from ..backend import is_array
 from ..nn import Module
 from .numbers import format_array
 from .pictures import Picture, _figure, need
@@ -140,7 +141,7 @@ def _values(loss, nodes):
         if node.out is not None:
             values[id(node)] = node.out
         for parent, array in zip(node.parents, node.inputs):
-            if parent is not None and hasattr(array, "__array_namespace__"):
+            if parent is not None and is_array(array):
                 values.setdefault(id(parent), array)
     for node in nodes:
         if id(node) in values:
@@ -152,8 +153,10 @@ def _values(loss, nodes):
             elif parent is not None:
                 array = values.get(id(parent))
             inputs.append(array)
-        if all(hasattr(array, "__array_namespace__") for array in inputs):
-            values[id(node)] = node.primitive.forward(*inputs, **node.parameters)
+        if all(is_array(array) or isinstance(array, (int, float)) for array in inputs):
+            value = node.primitive.forward(*inputs, **node.parameters)
+            # NumPy's reductions over everything give scalars, which are no arrays.
+            values[id(node)] = value if is_array(value) else np.asarray(value)
     return values
 
 

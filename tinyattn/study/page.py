@@ -9,7 +9,7 @@ attended to; the page computes P, dL/dS and P*dL/dP from them in float64. A map 
 less what deflating its byte planes saves.
 
 The JSON object:
-    title, characters, loss, gradcheck (a link or null)
+    title, characters, expected (what each position is to predict, or null), loss, gradcheck (a link or null)
     model        layers, heads, head_dim, parameters
     allowed      packed bits, length*length, row by row: 1 where a query may attend to a key
     steps        in order, the run's own state last: step, loss, scores, gradient, heads (kind, shares)
@@ -60,6 +60,7 @@ class Content:
 
     title: str
     characters: list
+    expected: list
     maps: Maps
     head_dim: int
     parameters: int
@@ -108,6 +109,7 @@ def payload_of(content):
     return {
         "title": content.title,
         "characters": list(content.characters),
+        "expected": list(content.expected),
         "loss": float(content.maps.loss),
         "model": {
             "layers": layers,
@@ -167,8 +169,7 @@ def _step(maps, content, even, pack_all):
 def _predictions(content):
     rows = []
     ids = {character: index for index, character in enumerate(content.vocabulary)}
-    following = [*content.characters[1:], None]
-    for loss, probabilities, after in zip(content.losses, content.probabilities, following):
+    for loss, probabilities, after in zip(content.losses, content.probabilities, content.expected):
         order = np.argsort(-probabilities, kind="stable")[:TOP]
         came = None if after is None else float(probabilities[ids[after]])
         top = [[content.vocabulary[k], float(probabilities[k])] for k in order]

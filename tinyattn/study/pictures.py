@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .heads import BEHAVIOURS, even_shares, kind_of, measure_heads
-from .observe import observe
+from .observation import observe
 from .page import softmax_rows
 
 OVERLAYS = {

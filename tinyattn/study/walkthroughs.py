@@ -165,7 +165,7 @@ def walk_attention(steps, x=None, cotangent=None):
     inputs = [("q", X, dQ), ("k", X, dK), ("v", X, dV)]
 
     def attention(ta, q, k, v):
-        return ta.scaled_dot_product_attention(q[None], k[None], v[None], kind="dense")[0]
+        return ta.scaled_dot_product_attention(q[None], k[None], v[None])[0]
 
     steps.check(attention, inputs, g, O)
     steps.note(

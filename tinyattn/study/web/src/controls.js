@@ -36,8 +36,7 @@ export function mountControls(context) {
   });
   loss.append(element("option", { value: "all" }, `whole text (mean ${number(page.loss)} nats)`));
   for (const { position, loss: nats } of page.targets) {
-    const next = page.characters[position + 1];
-    const label = `${position + 1}: ${glyph(next)}  after ${position}: ${glyph(page.characters[position])}  (${number(nats)} nats)`;
+    const label = `${glyph(page.expected[position])} at position ${position}, ${glyph(page.characters[position])}  (${number(nats)} nats)`;
     loss.append(element("option", { value: position }, label));
   }
 
@@ -93,10 +92,9 @@ function noteOf(state, page) {
     return `Step ${page.steps[state.step].step}: kept in 16 bits, for the loss of the whole text.`;
   }
   if (state.loss !== "all") {
-    const next = page.characters[state.loss + 1];
-    return `L is the loss of predicting character ${state.loss + 1} (${spoken(next)}) from those before it.`;
+    return `L is the loss of predicting ${spoken(page.expected[state.loss])} at position ${state.loss}.`;
   }
-  if (page.targets.length < page.length - 1) {
+  if (page.targets.length < page.expected.filter((one) => one !== null).length) {
     return (
       `The gradients of ${page.targets.length} single characters' losses are in this page; for others write it again ` +
       "with --positions, for example --positions 5,17."

@@ -6,7 +6,7 @@ export function mountPredictions({ page, store, go }) {
   const highest = Math.max(...page.predictions.map(({ loss }) => loss ?? 0));
   const tops = page.predictions[0].top.length;
   const rows = page.predictions.map(({ loss, probability, top }, i) => {
-    const next = i + 1 < page.length ? page.characters[i + 1] : null;
+    const next = page.expected[i];
     const bar = element("span", { class: "meter loss", "aria-hidden": "true" });
     bar.style.setProperty("--share", (loss ?? 0) / highest);
     const choose = element("button", { type: "button", onclick: () => go({ row: store.get().row === i ? null : i }) }, String(i));
@@ -32,11 +32,11 @@ export function mountPredictions({ page, store, go }) {
       }),
     );
   });
-  const names = ["position", "character", "next", "p(next)", "loss, nats", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
+  const names = ["position", "character", "expected", "its p", "loss, nats", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
   const table = element(
     "table",
     { id: "predictions-table" },
-    element("caption", {}, `Mean loss ${number(page.loss)} nats a character, over ${page.length - 1} characters`),
+    element("caption", {}, `Mean loss ${number(page.loss)} nats a character, over ${page.expected.filter((one) => one !== null).length} characters`),
     element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, ...rows),
   );
