@@ -10,7 +10,7 @@ from ..autograd import Tensor
 from ..backend import is_array
 from .complex_step import complex_slopes
 from .containers import flatten
-from .numeric import UNIT_ROUNDOFF, Line, extrapolated, kink
+from .numeric import UNIT_ROUNDOFF, Line, bends, extrapolated, kink
 from .problem import Argument, FirstOrder, SecondOrder, lent_arrays, named_parameters
 from .report import ArgumentReport, GradcheckError, GradcheckWarning, Kink, Report
 from .words import call_text, function_name, operations_of
@@ -296,10 +296,7 @@ def _check(problem, cotangents, settings, base):
     """One ``ArgumentReport`` for each argument of the problem."""
     analytic = problem.gradients(cotangents)
     _assert_unchanged(problem)
-    if settings.oracle == "complex":
-        slopes = complex_slopes(problem, cotangents, analytic)
-    else:
-        slopes = [None] * len(analytic)
+    exact = complex_slopes(problem, cotangents) if settings.oracle == "complex" else None
     # What rounding of the outputs alone does to a difference quotient, times the step.
     rounding = (
         8
@@ -311,10 +308,14 @@ def _check(problem, cotangents, settings, base):
     )
     random = _generator(settings.seed, "directions")
     reports = []
-    for argument, gradient, slope in zip(problem.arguments, analytic, slopes, strict=True):
+    for position, (argument, gradient) in enumerate(zip(problem.arguments, analytic, strict=True)):
         places = _places(argument, gradient, settings, random)
-        check = _ArgumentCheck(problem, argument, cotangents, settings, rounding)
-        reports.append(check.run(places, slope, reached=gradient is not None))
+        check = _ArgumentCheck(problem, argument, cotangents, settings, base, rounding)
+        reached = gradient is not None
+        if exact is None:
+            reports.append(check.run(places, reached))
+        else:
+            reports.append(check.run_exact(places, exact[position], reached))
     _assert_unchanged(problem)
     return reports
 
@@ -333,39 +334,50 @@ def _places(argument, gradient, settings, random):
 class _ArgumentCheck:
     """The measurements for one argument, and the verdict on each."""
 
-    def __init__(self, problem, argument, cotangents, settings, rounding):
+    def __init__(self, problem, argument, cotangents, settings, base, rounding):
         self._problem = problem
         self._argument = argument
         self._cotangents = cotangents
         self._settings = settings
+        self._base = base
         self._rounding = rounding
 
-    def run(self, places, slopes, reached):
+    def run(self, places, reached):
+        """The report, by differences."""
         report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
         report.checked = len(places)
-        exact = slopes is not None
-        if exact:
-            numeric = [float(slopes[index]) for index, _ in places]
-        else:
-            numeric = [self._line(place).central(self._step(place)) for place, _ in places]
-        analytic = [slope for _, slope in places]
-        finite = [abs(v) for v in numeric + analytic if np.isfinite(v)]
+        measured = [self._line(p).slopes(self._step(p), self._base) for p, _ in places]
+        finite = [
+            abs(v) for (_, a), m in zip(places, measured) for v in (a, m[0]) if np.isfinite(v)
+        ]
         scale = max(finite, default=0.0)
-        report.has_influence = not places or reached or any(v != 0 for v in numeric)
-        for position, (place, slope) in enumerate(places):
-            floor = 0.0
-            if exact:
-                floor = self._rounding
-            elif not self._agree(slope, numeric[position], scale):
-                report.refined += 1
-                numeric[position], floor = self._second_opinion(place)
-            if not self._agree(slope, numeric[position], scale, floor):
-                found = None if exact else self._kink(place, slope, scale)
-                if found is not None:
+        report.has_influence = not places or reached or any(m[0] != 0 for m in measured)
+        for (place, slope), (numeric, left, right) in zip(places, measured):
+            beside = None
+            if bends(left, right, scale, self._rounding / self._step(place)):
+                found, beside = self._kink(place, slope, scale)
+                if found is not None and beside is None:
                     report.kinks.append(found)
                     continue
-                report.failures += 1
-            self._note(report, place, numeric[position], slope, scale)
+                numeric = numeric if beside is None else beside
+            if beside is None and not self._agree(slope, numeric, scale):
+                report.refined += 1
+                numeric, floor = self._second_opinion(place)
+                if not self._agree(slope, numeric, scale, floor):
+                    report.failures += 1
+            self._note(report, place, numeric, slope, scale)
+        return report
+
+    def run_exact(self, places, slopes, reached):
+        """The report, by slopes that are exact but for rounding."""
+        report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
+        report.checked = len(places)
+        scale = max((abs(v) for place, a in places for v in (a, slopes[place])), default=0.0)
+        report.has_influence = not places or reached or bool(np.any(slopes))
+        for place, slope in places:
+            numeric = float(slopes[place])
+            report.failures += not self._agree(slope, numeric, scale, self._rounding)
+            self._note(report, place, numeric, slope, scale)
         return report
 
     def _line(self, place):
@@ -389,9 +401,18 @@ class _ArgumentCheck:
         return slope, self._rounding / step
 
     def _kink(self, place, slope, scale):
+        """The kink within the step, or None; and, if it lies beside the point and not at it, the slope there."""
+        line, step = self._line(place), self._step(place)
         tolerance = self._settings.rtol * scale
-        slopes = kink(self._line(place), self._step(place), slope, tolerance)
-        return slopes and Kink(place if type(place) is tuple else None, *slopes, slope)
+        sides = kink(line, step, slope, tolerance, noise=self._rounding / step)
+        if sides is None:
+            return None, None
+        step /= 64
+        numeric, left, right = line.slopes(step, self._base)
+        noise = self._rounding / step
+        smooth = not bends(left, right, noise=noise)
+        beside = numeric if smooth and self._agree(slope, numeric, scale, noise) else None
+        return Kink(place if type(place) is tuple else None, *sides, slope), beside
 
     def _agree(self, analytic, numeric, scale, floor=0.0):
         settings = self._settings

@@ -22,7 +22,7 @@ NOT_ANALYTIC = frozenset(
 )
 
 
-def complex_slopes(problem, cotangents, analytic):
+def complex_slopes(problem, cotangents):
     """The slope of every element of every argument: host arrays of the arguments' shapes.
 
     Raises:

@@ -35,21 +35,27 @@ class Line:
         self._cotangents = cotangents
 
     def slope(self, above, below):
-        """The difference quotient between two distances.
-
-        Outputs are subtracted before they are contracted: those that do not depend on the line then leave no
-        rounding behind.
-        """
-        total = 0.0
-        pairs = zip(self._values(above), self._values(below), self._cotangents, strict=True)
-        for high, low, cotangent in pairs:
-            difference = np.where(high == low, 0.0, high - low)  # also for inf and inf
-            total += float(np.sum(difference * cotangent))
-        return total / (above - below)
+        """The difference quotient between two distances."""
+        return self._quotient(self._values(above), self._values(below), above - below)
 
     def central(self, h):
         """The central difference with the step ``h``."""
         return self.slope(h, -h)
+
+    def slopes(self, h, middle):
+        """The central difference and those to the left and to the right, given the values at 0: two evaluations."""
+        above, below = self._values(h), self._values(-h)
+        central = self._quotient(above, below, 2 * h)
+        return central, self._quotient(middle, below, h), self._quotient(above, middle, h)
+
+    def _quotient(self, above, below, distance):
+        """Outputs are subtracted before they are contracted: those that stay as they are then leave no rounding."""
+        total = 0.0
+        for high, low, cotangent in zip(above, below, self._cotangents, strict=True):
+            with np.errstate(invalid="ignore"):
+                difference = np.where(high == low, 0.0, high - low)  # also for inf and inf
+            total += float(np.sum(difference * cotangent))
+        return total / distance
 
 
 def extrapolated(line, start, target=0.0):
@@ -89,25 +95,41 @@ def extrapolated(line, start, target=0.0):
     return best, least, best_step
 
 
-def kink(line, h, analytic, tolerance):
+def kink(line, h, analytic, tolerance, noise=0.0):
     """The slopes ``(left, right)`` where the function has no derivative within ``h`` of the point, else None.
 
     Where a function is smooth the slopes to either side differ by h f'', in proportion to the step. At a kink they
     differ by as much as they are large themselves, and every number between them is a subgradient, so that the
     convention of an operation may choose any. A gradient outside is wrong, kink or not: then None is returned too.
+
+    Args:
+        line: a ``Line``.
+        h: the step.
+        analytic: the gradient given, and by how much (``tolerance``) it may lie outside the two slopes.
+        noise: what rounding may do to a slope with the step ``h``.
     """
     left, right = line.slope(0.0, -h), line.slope(h, 0.0)
     if not (math.isfinite(left) and math.isfinite(right)):
         return left, right
     size = max(abs(left), abs(right))
-    if abs(line.central(h / 8)) > 4 * size > 0:  # a jump: the quotient grows as the step shrinks
+    if abs(line.central(h / 8)) > 4 * max(
+        size, 8 * noise
+    ):  # a jump: the quotient grows as the step shrinks
         return left, right
-    bend = right - left
-    if abs(bend) <= 1e-3 * size or _in_proportion(line, h, bend):
+    if not bends(left, right, noise=noise) or _in_proportion(line, h, right - left):
         return None
     if min(left, right) - tolerance <= analytic <= max(left, right) + tolerance:
         return left, right
     return None
+
+
+def bends(left, right, scale=0.0, noise=0.0):
+    """Whether the slopes to either side differ by more than the curvature of a smooth function explains.
+
+    >>> bends(1.0, 1.000001), bends(0.0, 1.0)
+    (False, True)
+    """
+    return not abs(right - left) <= 1e-3 * max(abs(left), abs(right), 0.1 * scale) + 4 * noise
 
 
 def _in_proportion(line, h, bend):

@@ -75,7 +75,10 @@ def survey_primitive(name, version, device=None, order=2, seed=0):
         mode = reference() if version == "rule" else contextlib.nullcontext()
         try:
             with mode:
-                row.add(check_case(name, inputs, parameters, order=order, seed=seed))
+                report = check_case(
+                    name, inputs, parameters, order=min(order, case.order), seed=seed
+                )
+            row.add(report)
         except (
             Exception
         ) as error:  # a rule that crashes is a fault of this row, not the end of the survey
