@@ -1,0 +1,89 @@
+"""What the examples share: their options, their tables, and where their pictures go. Not an example itself.
+
+Every example is a script: ``python examples/NAME.py`` prints its numbers, asserts the claim in its head, and writes
+``NAME.png``. ``--quick`` takes seconds, with the claim still asserted; ``--out`` says where pictures go.
+"""
+
+import argparse
+import functools
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+
+class Run:
+    """One run of an example: whether it is to be quick, and where its picture goes."""
+
+    def __init__(self, name, quick, out):
+        self.name = name
+        self.quick = quick
+        self.out = pathlib.Path(out)
+
+    def choose(self, full, quick):
+        """``full``, or ``quick`` in a quick run."""
+        return quick if self.quick else full
+
+    def print_matrix(self, name, matrix):
+        """A small matrix with its name, three digits behind the point."""
+        text = np.array2string(np.asarray(matrix) + 0.0, precision=3, suppress_small=True)
+        print(f"{name}\n  " + text.replace("\n", "\n  "))
+
+    def print_table(self, header, rows):
+        """Rows under a header, columns aligned."""
+        cells = [[str(cell) for cell in row] for row in (header, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+    def figure(self, rows=1, columns=1, width=3.6, height=3.2):
+        """A matplotlib figure with its axes, drawn without a screen."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        return plt.subplots(
+            rows, columns, figsize=(width * columns, height * rows), layout="constrained"
+        )
+
+    def draw_matrix(self, axes, title, matrix):
+        """A matrix as coloured cells with their numbers: one hue up for positive, another for negative."""
+        matrix = np.asarray(matrix)
+        limit = np.abs(matrix).max() or 1
+        axes.imshow(matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
+        for (row, column), value in np.ndenumerate(matrix):
+            shade = "white" if abs(value) > 0.6 * limit else "black"
+            axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=shade)
+        axes.set(title=title, xticks=[], yticks=[])
+
+    def save(self, figure):
+        """Write the picture and say where."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / f"{self.name}.png"
+        figure.savefig(path, dpi=110)
+        print(f"\npicture: {path}")
+
+
+def example(function):
+    """Decorator: make ``function(run)`` the main program of the script it stands in."""
+
+    @functools.wraps(function)
+    def main(arguments=None):
+        module = sys.modules[function.__module__]
+        parser = argparse.ArgumentParser(
+            description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument(
+            "--quick", action="store_true", help="seconds, with the claim still asserted"
+        )
+        parser.add_argument(
+            "--out", default="pictures", help="folder for the picture (default: pictures)"
+        )
+        options = parser.parse_args(arguments)
+        started = time.perf_counter()
+        function(Run(pathlib.Path(module.__file__).stem, options.quick, options.out))
+        print(f"the claim holds ({time.perf_counter() - started:.1f} s)")
+
+    return main
