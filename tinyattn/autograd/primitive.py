@@ -339,8 +339,9 @@ def register_kernel(name, kind, forward, backward):
 
     Args:
         forward: gets what the rule gets; returns ``(out, residuals)``, or NotImplemented for what it cannot do.
-        backward: ``(g, residuals)`` to the cotangent: a tuple aligned with the inputs where there are several. It
-            returns fresh arrays, or ``g`` itself, and changes neither ``g`` nor the residuals.
+        backward: ``(g, residuals)`` to the cotangent: a tuple aligned with the inputs where there are several, with
+            None for an input that is left to the rule. It returns fresh arrays, or ``g`` itself, and changes neither
+            ``g`` nor the residuals.
     """
     _KERNELS[name, kind] = (forward, backward)
 

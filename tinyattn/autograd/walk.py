@@ -140,25 +140,23 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
     for version, saved, position in node.versions:
         if version[0] != saved:
             raise _changed_after_use(node, position)
-    from_kernel = node.backward is not None and not create_graph
-    if from_kernel:
+    cotangents = None
+    if node.backward is not None and not create_graph:
         cotangents = node.backward(g, node.residuals)
         if not isinstance(cotangents, tuple):
             cotangents = (cotangents,)
-    else:
-        inputs, out = _saved_tensors(node) if create_graph else (list(node.inputs), node.out)
+    inputs, out = _saved_tensors(node) if create_graph else (list(node.inputs), node.out)
     watched = current_mode.get().anomaly
     for position, parent in enumerate(node.parents):
         if parent is None or (wanted is not None and parent not in wanted):
             continue
         like = parent._data if isinstance(parent, Tensor) else parent
-        if from_kernel:
-            cotangent = cotangents[position]
-        else:
+        cotangent = None if cotangents is None else cotangents[position]
+        fresh = cotangent is not None and cotangent is not g
+        if cotangent is None:  # there is no kernel, or it leaves this input to the rule
             if inputs[position] is None:
                 inputs[position] = Outline(like)
             cotangent = node.primitive.cotangent(position, g, out, inputs, node.parameters)
-        fresh = from_kernel and cotangent is not g
         if type(cotangent) is not type(g):
             cotangent = _as_cotangent(cotangent, g)
         if cotangent.shape != like.shape:

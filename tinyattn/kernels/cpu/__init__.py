@@ -4,3 +4,18 @@ A kernel is a pair of functions, ``forward(*inputs, **parameters) -> (out, resid
 ``backward(g, residuals) -> cotangents``, registered under the name of its primitive. A forward that meets something
 it was not written for returns NotImplemented, and the rule runs instead.
 """
+
+from . import (
+    add,
+    attention,
+    cross_entropy,
+    dropout,
+    embedding,
+    gelu,
+    layer_norm,
+    linear,
+    log_softmax,
+    rms_norm,
+    rotary,
+    softmax,
+)

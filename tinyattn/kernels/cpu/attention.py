@@ -21,10 +21,13 @@ import math
 import numpy as np
 
 from ...autograd import register_kernel
+from ...backend.counter import keep_mask
 from ...backend.pool import empty
 from .blocks import is_floating, row_sums
 
-_QUERY_TILE = 64
+_QUERY_TILE = 64  # little of the diagonal's masked half is computed
+_LONG_QUERY_TILE = 128  # beyond _LONG keys the products' efficiency counts for more
+_LONG = 1024
 _KEY_TILE = 512
 _SHORT = 128  # up to this many queries and keys a head is one tile and keeps its exponentials
 _GROUP_BYTES = 3 << 16  # scores of the heads that are worked on together
@@ -32,7 +35,7 @@ _SAFE_EXPONENT = 60.0
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    if dropout_p or q.ndim < 2 or q.ndim > 4 or not is_floating(q, k, v):
+    if dropout_p >= 1 or q.ndim < 2 or q.ndim > 4 or not is_floating(q, k, v):
         return NotImplemented
     if k.shape[:-2] != q.shape[:-2] or v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1]:
         return NotImplemented
@@ -45,7 +48,9 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
     out = empty_in_layout_of(q, v.shape[-1])
-    call = _Call(q, k, v, mask, out, causal, float(scale))
+    call = _Call(q, k, v, mask, out, causal, float(scale), dropout_p, key)
+    if call.declined:
+        return NotImplemented
     for group in call.groups:
         call.forward(group)
     return out, call
@@ -93,23 +98,29 @@ def _triangle(rows, columns, diagonal, dtype):
 class _Call:
     """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
 
-    def __init__(self, q, k, v, mask, out, causal, scale):
+    def __init__(self, q, k, v, mask, out, causal, scale, dropout_p, key):
         self.shape = q.shape[:-2]
         self.q, self.k, self.v, self.out = (_four_axes(array) for array in (q, k, v, out))
         self.mask = None if mask is None else _four_axes(mask)
         self.causal = causal
         self.scale = scale
+        self.dropout_p = dropout_p
+        self.key = key
         batch, heads, self.queries, _ = self.q.shape
         self.keys = self.k.shape[2]
         # Query i sees the keys up to i + offset: the last query sees the last key.
         self.offset = self.keys - self.queries
         self.short = max(self.queries, self.keys) <= _SHORT
-        self.query_tile = self.queries if self.short else min(_QUERY_TILE, self.queries)
+        tile = _QUERY_TILE if self.keys <= _LONG else _LONG_QUERY_TILE
+        self.query_tile = self.queries if self.short else min(tile, self.queries)
         self.key_tile = self.keys if self.short else min(_KEY_TILE, self.keys)
         self.groups = self._cut_into_groups(batch, heads)
         # Scores are bounded by the longest query times the longest key.
-        longest = np.vecdot(q, q).max() * np.vecdot(k, k).max()
-        self.bounded = bool(abs(scale) * math.sqrt(longest) <= _SAFE_EXPONENT)
+        longest = float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max())
+        self.declined = longest == math.inf  # what infinite scores mean is written in the rule
+        if self.declined:
+            return
+        self.bounded = abs(scale) * math.sqrt(longest) <= _SAFE_EXPONENT  # False for NaN
         rows = self.q.shape[:3] + (1,)
         self.inverse_sum = np.empty(rows, q.dtype)
         self.maximum = None if self.bounded else np.empty(rows, q.dtype)
@@ -145,7 +156,9 @@ class _Call:
             height, width = weights.shape[-2:]
             if seen_by_all < width:
                 part = weights[..., seen_by_all:]
-                part *= _triangle(height, width - seen_by_all, diagonal - seen_by_all, weights.dtype)
+                part *= _triangle(
+                    height, width - seen_by_all, diagonal - seen_by_all, weights.dtype
+                )
         if self.mask is not None:
             weights *= self.mask[group][..., rows, columns]
 
@@ -158,6 +171,19 @@ class _Call:
             np.copyto(scores, -np.inf, where=~visible)
         if self.mask is not None:
             np.copyto(scores, -np.inf, where=~self.mask[group][..., rows, columns])
+
+    def _dropped(self, weights, group, rows, columns):
+        """The factors 0 and 1 / (1 - p) of a tile, numbered as in the array of all weights; None without dropout."""
+        if not self.dropout_p:
+            return None
+        batch, heads = self.q.shape[:2]
+        numbers = np.arange(batch * heads, dtype=np.uint32).reshape(batch, heads, 1, 1)[group]
+        row = np.arange(rows.start, rows.stop, dtype=np.uint32)[:, None]
+        column = np.arange(columns.start, columns.stop, dtype=np.uint32)
+        counter = (numbers * np.uint32(self.queries) + row) * np.uint32(self.keys) + column
+        factors = keep_mask(counter, self.key, self.dropout_p).astype(weights.dtype)
+        factors *= 1 / (1 - self.dropout_p)
+        return factors
 
     def forward(self, group):
         q = self.q[group] * self.scale  # (b, h, queries, width), contiguous
@@ -179,15 +205,20 @@ class _Call:
                 else:
                     self._hide_scores(scores, group, rows, columns)
                     weights, maximum, rescale = _exponentials(scores, maximum)
+                totals = row_sums(weights)
+                factors = self._dropped(weights, group, rows, columns)
+                if factors is not None:
+                    weights = np.multiply(weights, factors, out=factors)
                 if total is None:
-                    total = row_sums(weights)
+                    total = totals
                     np.matmul(weights, v[..., columns, :], out=tile_out)
                     continue
                 if rescale is not None:
                     total *= rescale
                     tile_out *= rescale[..., None]
-                total += row_sums(weights)
-                tile_out += np.matmul(weights, v[..., columns, :])
+                total += totals
+                part = tiles.take(2, tile_out.shape[-2], tile_out.shape[-1])
+                tile_out += np.matmul(weights, v[..., columns, :], out=part)
             if total is None:  # these queries see no key at all
                 tile_out[...] = 0
                 inverse_sum[..., rows, :] = 0
@@ -233,26 +264,34 @@ class _Call:
                         np.exp(weights, out=weights)
                 pulled = tiles.take(1, *size)
                 np.matmul(g_tile, v_transposed[..., columns], out=pulled)
+                factors = self._dropped(weights, group, rows, columns)
+                if factors is not None:
+                    pulled *= factors
                 pulled -= along[..., rows, :]
                 pulled *= weights  # the cotangent of the scores
+                if factors is not None:
+                    weights = np.multiply(weights, factors, out=factors)
                 if whole:
                     np.matmul(weights.swapaxes(-1, -2), g_tile, out=dv)
                     np.matmul(pulled.swapaxes(-1, -2), q_tile, out=dk)
                     np.matmul(pulled, k, out=dq)
                 else:
-                    dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile)
-                    dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile)
-                    dq[..., rows, :] += np.matmul(pulled, k[..., columns, :])
+                    part = tiles.take(2, size[1], v.shape[-1])
+                    dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile, out=part)
+                    part = tiles.take(2, size[1], k.shape[-1])
+                    dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile, out=part)
+                    part = tiles.take(2, size[0], k.shape[-1])
+                    dq[..., rows, :] += np.matmul(pulled, k[..., columns, :], out=part)
         dq *= self.scale
 
 
 class _Scratch:
-    """Two tiles of scores for a group of heads, contiguous whatever the tile's size."""
+    """Three tiles for a group of heads, used again and again and contiguous whatever their size."""
 
     def __init__(self, q):
         self._lead = q.shape[:2]
         self._dtype = q.dtype
-        self._memory = [None, None]
+        self._memory = [None, None, None]
 
     def take(self, number, height, width):
         count = self._lead[0] * self._lead[1] * height * width

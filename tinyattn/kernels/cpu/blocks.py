@@ -4,7 +4,9 @@ import functools
 
 import numpy as np
 
-BLOCK_BYTES = 1 << 18  # one operand of a block; three or four of them fit the second-level cache of a core
+BLOCK_BYTES = (
+    1 << 18
+)  # one operand of a block; three or four of them fit the second-level cache of a core
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 

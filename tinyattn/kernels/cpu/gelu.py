@@ -33,7 +33,7 @@ def forward(x, *, approximate="none"):
 
 
 def gelu_block(x, out, slope, scratch):
-    """Write gelu(x) to ``out`` and its derivative to ``slope``, all (elements,); ``scratch`` is (2, elements or more)."""
+    """Write gelu(x) to ``out`` and its derivative to ``slope``; all (elements,), and ``scratch`` (2, at least that)."""
     sigma, complement = scratch[0, : x.shape[0]], scratch[1, : x.shape[0]]
     np.multiply(x, x, out=slope)
     np.multiply(slope, _C * _A, out=sigma)
