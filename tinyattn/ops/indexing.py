@@ -33,7 +33,13 @@ def getitem(x, index):
     """
     x = x if isinstance(x, Tensor) else Tensor(x)
     index, is_basic = _checked_index(x, index)
-    return view_at(x, index=index) if is_basic else gather(x, index=index)
+    if is_basic:
+        return view_at(x, index=index)
+    if (
+        x.requires_grad
+    ):  # backward needs the index as it is now, whatever its owner writes into it later
+        index = tuple(entry.copy() if is_array(entry) else entry for entry in index)
+    return gather(x, index=index)
 
 
 @primitive(view=True)

@@ -50,7 +50,13 @@ def broadcast_to(x, /, shape):
     >>> ta.broadcast_to(ta.tensor([1.0, 2.0]), (2, 2)).tolist()
     [[1.0, 2.0], [1.0, 2.0]]
     """
-    return array_namespace(x).broadcast_to(x, shape)
+    try:
+        return array_namespace(x).broadcast_to(x, shape)
+    except ValueError as error:
+        raise ValueError(
+            f"cannot broadcast shape {tuple(x.shape)} to {shape}: counted from the last, each axis must have the "
+            "length asked for, or length 1, or be missing"
+        ) from error
 
 
 @broadcast_to.vjp
