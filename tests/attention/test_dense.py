@@ -165,7 +165,8 @@ def test_a_key_that_a_query_may_not_see_cannot_reach_it(device, qkv, kind):
     changed = ta.scaled_dot_product_attention(
         *(ta.tensor(a, device=device) for a in (q, k, v)), causal=True, kind=kind
     ).numpy()
-    np.testing.assert_array_equal(changed[:, :-1], clean[:, :-1])
+    # Not bit for bit: a kernel may sum in another way where the scores are large.
+    np.testing.assert_allclose(changed[:, :-1], clean[:, :-1], rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
