@@ -1,5 +1,6 @@
 """Hard cases DM: the edges of the functions' domains, ties, NaN, dtypes without gradients."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -10,10 +11,13 @@ import tinyattn as ta
 INF, NAN = np.inf, np.nan
 
 
-@pytest.fixture(autouse=True)
-def warnings_are_errors():
-    with warnings.catch_warnings():
+@pytest.fixture(autouse=True, params=["kernels", "rules"])
+def warnings_are_errors(request):
+    """Each case runs on the kernels, where there are any, and on the rules, and warns in neither."""
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("error")
+        if request.param == "rules":
+            stack.enter_context(ta.reference())
         yield
 
 
@@ -42,6 +46,9 @@ def test_DM_02_where_selects_in_both_passes_and_multiplies_in_neither(
     equals(y, [1, 2])
     y.backward(constant([1, INF]))
     equals(a.grad, [1, 0])
+    equals(b.grad, [0, INF])
+    ta.where(condition, a, b).backward(constant([INF, 1]))
+    equals(a.grad, [INF, 0])
     equals(b.grad, [0, INF])
 
 
@@ -111,6 +118,12 @@ def test_DM_08_ties_share_the_gradient_equally(leaf, equals):
 def test_DM_10_nan_is_not_hidden(leaf, function):
     y = function(leaf([NAN, -1, 2])).numpy()
     assert np.isnan(y[0]) and y[1:].tolist() == [0, 2]
+
+
+def test_DM_10_nan_is_not_hidden_backward_either(leaf, constant):
+    x = leaf([NAN, -1, 2])
+    ta.relu(x).backward(constant([5, 5, 5]))
+    assert x.grad.tolist() == [5, 0, 5]
 
 
 @pytest.mark.parametrize("name", ["max", "min", "sum", "prod", "mean"])
