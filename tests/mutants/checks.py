@@ -1,0 +1,184 @@
+"""The checks that a mutant has to survive: gradients by differences, kernels against rules, values against a record."""
+
+import contextlib
+import functools
+import json
+import re
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+
+import tinyattn as ta
+from tinyattn.autograd import PRIMITIVES
+from tinyattn.autograd.primitive import registered_kernels
+from tinyattn.gradcheck.cases import CASES
+from tinyattn.gradcheck.survey import check_case, on_device
+
+RECORD = Path(__file__).with_name("values.json")
+TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
+
+
+class Killed(AssertionError):
+    """A mutant was seen."""
+
+
+def check_rule(name, orders=(1, 2)):
+    """Gradients of the rule against differences, its values against the record."""
+    for order in orders:
+        for position, case in enumerate(CASES[name]):
+            inputs, parameters = drawn(name, position)
+            with ta.reference():
+                if order == 1:
+                    _check_value(name, position, inputs, parameters)
+                report = check_case(name, inputs, parameters, order=min(order, case.order))
+            if not report.passed:
+                raise Killed(f"{name}: gradcheck of order {order}")
+
+
+@functools.cache
+def drawn(name, position, device="cpu", dtype="float64"):
+    """The inputs of a case as tensors, and its parameters."""
+    inputs, parameters = on_device(CASES[name][position], device, position)
+    inputs = [
+        value.astype(dtype).detach()
+        if isinstance(value, ta.Tensor) and value.dtype.kind == "f"
+        else value
+        for value in inputs
+    ]
+    return inputs, parameters
+
+
+def digest(out):
+    """One number that depends on every element of an output and on its place."""
+    host = np.nan_to_num(out.numpy().astype(np.float64), neginf=-7.0, posinf=7.0)
+    weights = np.cos(1.0 + 0.7 * np.arange(host.size)).reshape(host.shape)
+    return float(np.sum(host * weights))
+
+
+@functools.cache
+def recorded():
+    return json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+
+
+def _check_value(name, position, inputs, parameters):
+    expected = recorded().get(f"{name} {CASES[name][position]}")
+    if expected is not None:
+        value = digest(PRIMITIVES[name](*inputs, **parameters))
+        if not abs(value - expected) <= 1e-9 * max(1.0, abs(expected)):
+            raise Killed(f"{name}: value {value} instead of {expected}")
+
+
+def check_kernel(name, kind):
+    """The kernel against the rule, forward and backward, in two precisions and with every size of tile."""
+    taken = 0
+    for sizes in ("own", "small", "careful", "small and careful"):
+        with tile_sizes(name, kind, sizes):
+            for dtype in ("float64", "float32"):
+                for position in range(len(CASES[name])):
+                    taken += _compare(name, position, kind, dtype)
+    if not taken:
+        raise Killed(f"the kernel of {name} takes none of the cases")
+
+
+def _compare(name, position, kind, dtype):
+    inputs, parameters = drawn(name, position, kind, dtype)
+    forward, _ = registered_kernels()[name, kind]
+    arrays = [value._data if isinstance(value, ta.Tensor) else value for value in inputs]
+    before = [_bytes(array) for array in arrays]
+    if forward(*arrays, **parameters) is NotImplemented:
+        return 0
+    expected = _rule_results(name, position, kind, dtype)
+    actual = _results(name, inputs, parameters)
+    if [_bytes(array) for array in arrays] != before:
+        raise Killed(f"the kernel of {name} changes its inputs")
+    for one, other in zip(actual, expected, strict=True):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            raise Killed(f"{name}: {one.shape} {one.dtype} instead of {other.shape} {other.dtype}")
+        scale = max(1.0, float(np.max(np.abs(other), initial=0.0)))
+        if not np.allclose(one, other, rtol=0, atol=TOLERANCE[dtype] * scale, equal_nan=True):
+            raise Killed(f"the kernel of {name} differs from its rule")
+    return 1
+
+
+def _bytes(value):
+    return value.tobytes() if isinstance(value, np.ndarray) else None
+
+
+@functools.cache
+def _rule_results(name, position, kind, dtype):
+    inputs, parameters = drawn(name, position, kind, dtype)
+    with ta.reference():
+        return _results(name, inputs, parameters)
+
+
+def _results(name, inputs, parameters):
+    """The output and the gradients, as host arrays, twice from one graph: a kernel may not use its residuals up."""
+    leaves = []
+    for position, value in enumerate(inputs):
+        if isinstance(value, ta.Tensor) and value.dtype.kind == "f":
+            value = value.detach()
+            value.requires_grad = PRIMITIVES[name].differentiable(position)
+        leaves.append(value)
+    wanted = [leaf for leaf in leaves if isinstance(leaf, ta.Tensor) and leaf.requires_grad]
+    out = PRIMITIVES[name](*leaves, **parameters)
+    cotangent = np.cos(2.0 + 1.3 * np.arange(out.size)).reshape(out.shape).astype(out.dtype)
+    g = ta.tensor(cotangent, device=out.device)
+    results = [out.numpy()]
+    for retain_graph in (True, False):
+        gradients = ta.grad(out, wanted, g, retain_graph=retain_graph)
+        results += [gradient.numpy() for gradient in gradients]
+    if g.numpy().tobytes() != cotangent.tobytes():
+        raise Killed(f"the kernel of {name} changes its cotangent")
+    return results
+
+
+@contextlib.contextmanager
+def tile_sizes(name, kind, sizes):
+    """Make tiles and blocks tiny ("small") and numerical safeguards always on ("careful") inside the block.
+
+    Sizes are the whole numbers, thresholds the real ones, from 16 on among the constants of the kernel's modules.
+    """
+    if sizes == "own":
+        yield
+        return
+    own, defaults = [], []
+    for module in _modules_of(name, kind):
+        for constant, value in list(vars(module).items()):
+            if not re.fullmatch(r"_?[A-Z][A-Z_0-9]*", constant) or isinstance(value, bool):
+                continue
+            new = value
+            if isinstance(value, int) and value >= 16 and "small" in sizes:
+                new = 2
+            elif isinstance(value, float) and value >= 16 and "careful" in sizes:
+                new = 0.01
+            if new is not value:
+                own.append((module, constant, value))
+                setattr(module, constant, new)
+        for function in vars(module).values():
+            if isinstance(function, types.FunctionType) and function.__defaults__:
+                defaults.append((function, function.__defaults__))
+                if "small" in sizes:
+                    function.__defaults__ = tuple(
+                        2 if type(d) is int and d >= 16 else d for d in function.__defaults__
+                    )
+    try:
+        yield
+    finally:
+        for module, constant, value in own:
+            setattr(module, constant, value)
+        for function, value in defaults:
+            function.__defaults__ = value
+
+
+@functools.cache
+def _modules_of(name, kind):
+    """The module of a kernel, and those of the kernels' floor that it imports from."""
+    forward, _ = registered_kernels()[name, kind]
+    modules = [sys.modules[forward.__module__]]
+    for value in vars(modules[0]).values():
+        module = sys.modules.get(getattr(value, "__module__", None) or "")
+        if module and module.__name__.startswith("tinyattn.kernels.") and module not in modules:
+            modules.append(module)
+    return modules

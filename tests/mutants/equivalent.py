@@ -1,0 +1,3 @@
+"""Mutants that compute the same as the original, each with the reason."""
+
+EQUIVALENT = {}

@@ -1,0 +1,113 @@
+"""Running mutants one after the other, in this process."""
+
+import contextlib
+import inspect
+import signal
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinyattn.gradcheck.rewrite import running
+
+from .checks import check_kernel, check_rule
+from .equivalent import EQUIVALENT
+from .targets import DEVICE_OF_KIND, find_targets
+
+SECONDS = 20  # a mutant that runs longer than this hangs, and is killed
+
+
+@dataclass
+class Mutant:
+    """One changed function."""
+
+    target: object
+    change: object
+    code: object
+
+    @property
+    def key(self):
+        """What identifies a mutant as long as its line is not rewritten."""
+        return f"{self.target.name}: {self.change.before}  ->  {self.change.after}"
+
+    @property
+    def reason(self):
+        """Why this mutant computes the same as the original, or None."""
+        return EQUIVALENT.get(self.key)
+
+    def is_killed(self):
+        """What the checks say to it: a message, or None if all of them pass."""
+        with running(self.target.function, self.code), _caches_cleared(self.target.function):
+            try:
+                with _at_most(SECONDS), np.errstate(all="ignore"):
+                    for name, version in self.target.used_by:
+                        if version == "rule":
+                            check_rule(name)
+                        else:
+                            check_kernel(name, version)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}".splitlines()[0]
+        return None
+
+
+def find_mutants(pattern=""):
+    """All mutants of functions whose names contain ``pattern``, those of one text once."""
+    mutants, seen = [], set()
+    for target in find_targets():
+        if pattern in target.name:
+            for change, code in target.mutants():
+                mutant = Mutant(target, change, code)
+                same_text = (mutant.key, change.line)
+                if same_text not in seen:
+                    seen.add(same_text)
+                    mutants.append(mutant)
+    return mutants
+
+
+def check_the_checks(mutants):
+    """The unchanged functions pass: otherwise a kill would mean nothing."""
+    users = {user for mutant in mutants for user in mutant.target.used_by}
+    for name, version in sorted(users):
+        with np.errstate(all="ignore"):
+            if version == "rule":
+                check_rule(name)
+            elif version in DEVICE_OF_KIND:
+                check_kernel(name, version)
+
+
+@contextlib.contextmanager
+def _caches_cleared(function):
+    """Memoised functions forget what they computed before the change, and then what they computed under it."""
+    caches = [
+        value
+        for value in function.__globals__.values()
+        if hasattr(value, "cache_clear")
+        and hasattr(value, "__wrapped__")
+        and inspect.unwrap(value).__module__.startswith("tinyattn.kernels")
+    ]
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+@contextlib.contextmanager
+def _at_most(seconds):
+    """Raise TimeoutError if the block takes longer, where the system can interrupt it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def stop(*_):
+        raise TimeoutError("does not end")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

@@ -1,0 +1,114 @@
+"""Which functions are mutated, found by walking from the registered products and kernels through what they call."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import textwrap
+from dataclasses import dataclass, field
+
+import tinyattn
+from tinyattn.autograd import PRIMITIVES
+from tinyattn.autograd.primitive import registered_kernels
+from tinyattn.gradcheck.rewrite import code_from
+
+from .operators import changes
+
+DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # no kernel of a GPU is mutated without one
+
+
+@dataclass
+class Target:
+    """A function, and the primitives whose backward or kernel runs it."""
+
+    function: object
+    used_by: list = field(
+        default_factory=list
+    )  # (name of the primitive, "rule" or kind of the kernel)
+
+    @property
+    def name(self):
+        module = self.function.__module__.removeprefix("tinyattn.")
+        return f"{module}.{self.function.__qualname__}"
+
+    def mutants(self):
+        """``(Change, code object)`` for each change that compiles."""
+        source = textwrap.dedent(inspect.getsource(self.function))
+        tree = ast.parse(source)
+        first = self.function.__code__.co_firstlineno
+        tree.body[0].decorator_list = []
+        ast.increment_lineno(tree, first - 1)
+        for change in changes(tree):
+            yield change, code_from(self.function, change.tree)
+
+
+def find_targets():
+    """All functions to mutate, in a fixed order."""
+    import_all()
+    found = {}
+    for name, primitive in sorted(PRIMITIVES.items()):
+        if not primitive.forward.__module__.startswith("tinyattn."):
+            continue
+        for vjp in primitive.vjps.values():
+            for function in _reached(vjp, vjp.__module__):
+                _add(found, function, (name, "rule"))
+    for (name, kind), pair in sorted(registered_kernels().items(), key=lambda item: item[0]):
+        if kind in DEVICE_OF_KIND:
+            for function in pair:
+                for reached in _reached(function, "tinyattn.kernels."):
+                    _add(found, reached, (name, kind))
+    return sorted(found.values(), key=lambda target: target.name)
+
+
+def import_all():
+    """Import every module below the command, so that every primitive and kernel is registered."""
+    for floor in ("ops", "kernels", "attention", "nn", "models"):
+        package = importlib.import_module(f"tinyattn.{floor}")
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if ".cuda" not in module.name:
+                importlib.import_module(module.name)
+
+
+def _add(found, function, user):
+    target = found.setdefault(function.__qualname__ + function.__module__, Target(function))
+    if user not in target.used_by:
+        target.used_by.append(user)
+
+
+def _reached(function, prefix):
+    """A function and what it calls, by name, in modules whose names begin with ``prefix``."""
+    reached, stack = [], [function]
+    while stack:
+        function = inspect.unwrap(stack.pop())
+        if function in reached or _is_only_a_check(function):
+            continue
+        if function.__code__.co_freevars:
+            continue
+        reached.append(function)
+        for name in _names(function.__code__):
+            value = function.__globals__.get(name)
+            if not str(getattr(value, "__module__", "")).startswith(prefix):
+                continue
+            if inspect.isclass(value):
+                stack += [m for m in vars(value).values() if inspect.isfunction(m)]
+            elif inspect.isfunction(inspect.unwrap(value)) and not hasattr(value, "vjps"):
+                stack.append(value)
+    return reached
+
+
+def _names(code):
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            names += _names(constant)
+    return names
+
+
+def _is_only_a_check(function):
+    """Functions that raise for what does not fit: their conditions belong to the tests of error messages."""
+    return function.__name__.lstrip("_").startswith("check_") or function.__name__ in (
+        "is_floating",
+    )
+
+
+ROOT = tinyattn.__path__[0]
