@@ -4,6 +4,10 @@ import math
 
 import numpy as np
 
+from .autograd import no_grad
+from .backend import Random, get_backend
+from .nn import evaluating
+
 
 def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     """The distribution that the next character is drawn from.
@@ -109,3 +113,90 @@ def context_start(position, block_size, slide):
     [0, 0, 2, 2, 4, 4]
     """
     return max(0, -(-(position - block_size) // slide) * slide)
+
+
+class ContextReader:
+    """Gives the logits for the character after a text that grows, reading every character once if it can.
+
+    The keys and values of what was read are kept. When the text outgrows the context, the context's
+    beginning moves (``context_start``) and what is in it is read anew: an old key has seen, through the
+    layers, characters that are gone, and with learned positions it is at another place now. The logits
+    are therefore those of the model on the context alone, with or without a cache.
+
+    Args:
+        model: ids (batch, characters) to logits; takes ``cache=`` where ``use_cache``.
+        block_size: the longest context the model takes.
+        slide: how far the beginning moves at a time, 1 to block_size. 1 keeps as much context as there
+            can be and reads it anew for each character; half a block costs a few characters of context
+            and reads most of them once.
+        use_cache: False reads the whole context for every character.
+    """
+
+    def __init__(self, model, block_size, slide=1, use_cache=True):
+        if not 1 <= slide <= block_size:
+            raise ValueError(
+                f"slide must be between 1 and the block size {block_size}, given {slide}"
+            )
+        self.model = model
+        self.block_size = block_size
+        self.slide = slide
+        self.use_cache = use_cache
+        self._start = 0
+        self._cache = None
+
+    def logits(self, ids):
+        """The logits after the list ``ids``, which begins with the one of the call before: (vocabulary,)."""
+        start = context_start(len(ids), self.block_size, self.slide)
+        if self._cache is None or start != self._start:
+            self._start = start
+            self._cache = self.model.cache() if self.use_cache else None
+        read = self._cache.length if self.use_cache else 0
+        new = np.array(ids[start + read :], dtype=np.int64)[None, :]  # (1, characters)
+        new = get_backend(self.model.device).asarray(new)
+        output = self.model(new, cache=self._cache) if self.use_cache else self.model(new)
+        return output[0, -1].numpy()
+
+
+def generate(
+    model,
+    ids,
+    length,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    random=None,
+    slide=1,
+    use_cache=True,
+):
+    """Continue a text: an iterator over ``length`` ids, each made when it is asked for.
+
+    The model is in evaluation mode while it computes, and in its own mode between two ids.
+
+    Args:
+        model: a language model such as ``models.GPT``, with ``config.block_size`` and ``cache()``.
+        ids: the text so far, at least one id.
+        length: how many ids to make.
+        temperature, top_k, top_p: as in ``sample_probabilities``.
+        random: the stream to draw from (``tinyattn.backend.Random``); a new one by default.
+        slide, use_cache: as in ``ContextReader``.
+
+    Raises:
+        ValueError: for an empty text, an argument out of range, or a model whose logits are NaN.
+    """
+    check_sampling(temperature, top_k, top_p)
+    ids = [int(i) for i in ids]
+    if not ids:
+        raise ValueError("there is nothing to continue: give at least one id")
+    if length < 0:
+        raise ValueError(f"length must be at least 0, given {length}")
+    reader = ContextReader(model, model.config.block_size, slide, use_cache)
+    return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random())
+
+
+def _continue(reader, ids, length, filters, random):
+    for _ in range(length):
+        with evaluating(reader.model), no_grad():
+            logits = reader.logits(ids)
+        ids.append(int(draw(sample_probabilities(logits, *filters), random)))
+        yield ids[-1]

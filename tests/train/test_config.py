@@ -40,7 +40,7 @@ def test_names_are_unique_across_the_groups():
         ({"model": "lstm"}, "--model must be one of gpt, encoder, rnn, cnn, given 'lstm'"),
         ({"preset": "slow"}, "unknown preset 'slow': expected one of fast"),
         ({"layer": 3}, "unknown option 'layer'"),
-        ({"heads": 3}, "--channels 128 cannot be shared by --heads 3"),
+        ({"heads": 3}, "--dim 128 cannot be shared by --heads 3"),
         ({"heads": 128}, "rotary positions turn pairs"),
         ({"out": 3}, "--out must be text, given 3"),
     ],
@@ -80,7 +80,7 @@ def test_the_nanogpt_presets_are_its_published_recipes():
         assert (optimization.decay, optimization.warmup_steps) == ("cosine", 100)
         assert not config.architecture.bias
     shape = [
-        (c.architecture.layers, c.architecture.heads, c.architecture.channels)
+        (c.architecture.layers, c.architecture.heads, c.architecture.dim)
         + (c.architecture.block_size, c.run.batch_size, c.run.steps, c.architecture.dropout)
         for c in (cpu, gpu)
     ]

@@ -1,2 +1,127 @@
+"""``tinyattn train``: from options to a trained model, and what to do when it is interrupted."""
+
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+from ..data import InputError
+from ..train.config import make_config, options_from_json
+from ..train.session import begin, resume
+from ..train.trainer import NonFiniteError
+from .display import describe_duration, make_display
+
+
 def run(options, source):
-    print(options, source)
+    """Train, and return the exit status.
+
+    Args:
+        options: dict of the options that were given.
+        source: ``SourceOptions``: a file with further ones, or a run to go on with.
+    """
+    if source.resume is not None:
+        if options.get("out") is not None:
+            raise InputError("--resume writes to the run it goes on with: leave out --out")
+        if source.config is not None:
+            raise InputError("--resume takes the options of its run: leave out --config")
+        trainer = resume(source.resume, options)
+    else:
+        if source.config is not None:
+            options = {**_options_of_file(source.config), **options}
+        trainer = begin(make_config(options))
+    with make_display(trainer.config.run.steps) as display, _Interruption(display) as interruption:
+        display.note(describe_start(trainer))
+        try:
+            finished = trainer.train(display, lambda: interruption.asked)
+        except NonFiniteError as error:
+            print(f"tinyattn: stopped at {error}", file=sys.stderr)
+            return 1
+        _draw(trainer, display)
+        display.note(describe_end(trainer, finished))
+    return 130 if interruption.asked and not finished else 0
+
+
+def _options_of_file(path):
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"--config: there is no file {path}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--config: {path} is not UTF-8 text") from None
+    options = options_from_json(text, str(path))
+    # A run's own config.json names its directory, which is taken.
+    options.pop("out", None)
+    return options
+
+
+def describe_start(trainer):
+    """The run's text, model and directory, in a few lines."""
+    config, dataset = trainer.config, trainer.dataset
+    shape = config.architecture
+    begun = f"going on after step {trainer.step}, " if trainer.step else ""
+    return (
+        f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters "
+        f"({len(dataset.vocabulary)} different), {len(dataset.train):,} to train on, "
+        f"{len(dataset.validation):,} to validate on\n"
+        f"model  {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
+        f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
+        f"run    {trainer.run.path}: {begun}{config.run.steps} steps of "
+        f"{config.run.batch_size} x {shape.block_size} characters on {trainer.model.device}, "
+        f"{trainer.step_function.workers} worker{'s' if trainer.step_function.workers > 1 else ''}"
+    )
+
+
+def describe_end(trainer, finished):
+    """What was reached, and the commands that go on from there."""
+    path = trainer.run.path
+    if finished:
+        return (
+            f"done in {describe_duration(trainer.seconds)}: best validation loss "
+            f"{trainer.best_loss:.4f} at step {trainer.best_step}\n"
+            f'let it write with:  tinyattn sample {path} --prompt "..."'
+        )
+    return (
+        f"saved after step {trainer.step} of {trainer.config.run.steps}\n"
+        f"go on with:  tinyattn train --resume {path}"
+    )
+
+
+def _draw(trainer, display):
+    from ..train.picture import draw_loss
+
+    shape = trainer.config.architecture
+    try:
+        draw_loss(
+            trainer.run.path / "loss.png",
+            trainer.run.path / "metrics.jsonl",
+            trainer.dataset.baselines,
+            f"{trainer.dataset.identity['name']}: {shape.model} "
+            f"{shape.layers}/{shape.heads}/{shape.dim}, {trainer.config.run.preset}",
+        )
+    except ImportError:
+        display.note("loss.png is left out: it takes matplotlib (pip install matplotlib)")
+
+
+class _Interruption:
+    """Turns the first Ctrl-C (or termination) into a request to stop; the second interrupts at once."""
+
+    def __init__(self, display):
+        self.asked = False
+        self._display = display
+        self._previous = {}
+
+    def __enter__(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Only the main thread may set handlers; elsewhere the caller has its own way to stop.
+            with contextlib.suppress(ValueError):
+                self._previous[number] = signal.signal(number, self._ask)
+        return self
+
+    def _ask(self, number, frame):
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *exception):
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)

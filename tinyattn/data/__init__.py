@@ -3,12 +3,14 @@
 from .baselines import bigram_loss, unigram_loss
 from .batches import Batches, evaluation_batches, split_text
 from .corpus import CORPORA, load_corpus, read_text
+from .dataset import CharDataset
 from .errors import InputError
 from .vocabulary import CharVocabulary
 
 __all__ = [
     "CORPORA",
     "Batches",
+    "CharDataset",
     "CharVocabulary",
     "InputError",
     "bigram_loss",

@@ -68,10 +68,8 @@ class CharVocabulary:
             raise ValueError(f'unknown={unknown!r}: expected "error" or "skip"')
         if unknown == "error":
             self._refuse_unknown(text)
-            ids = [self._ids[character] for character in text]
-        else:
-            ids = [self._ids[character] for character in text if character in self._ids]
-        return np.array(ids, dtype=self.dtype)
+        ids = map(self._ids.get, text)
+        return np.fromiter((i for i in ids if i is not None), dtype=self.dtype)
 
     def _refuse_unknown(self, text):
         missing = sorted(set(text) - self._ids.keys())
@@ -96,6 +94,11 @@ class CharVocabulary:
             if not 0 <= i < len(self):
                 raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")
         return "".join(self.characters[i] for i in ids)
+
+    @property
+    def start(self):
+        """The character that text begins with where nothing is given: a line break if there is one."""
+        return "\n" if "\n" in self._ids else self.characters[0]
 
     def to_json(self):
         """The vocabulary as JSON: the list of its characters."""

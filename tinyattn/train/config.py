@@ -25,9 +25,9 @@ class ModelOptions:
     """Transformer blocks, one above the other [blocks]."""
 
     heads: Count = 4
-    """Attention heads in a block; must divide the channels [heads]."""
+    """Attention heads in a block; must divide dim [heads]."""
 
-    channels: Count = 128
+    dim: Count = 128
     """Width of the residual stream [numbers a character]."""
 
     block_size: Count = 64
@@ -42,11 +42,11 @@ class ModelOptions:
     positions: Literal["rotary", "learned", "sinusoidal", "alibi", "none"] = "rotary"
     """How the model knows the order of characters."""
 
-    norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
-    """Normalisation of the residual stream."""
+    norm: Literal["pre", "post"] = "pre"
+    """Normalise the input of each sublayer, or the sum after it."""
 
-    norm_place: Literal["pre", "post"] = "pre"
-    """Normalise before a sublayer or after its residual addition."""
+    normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
+    """How the residual stream is normalised."""
 
     qk_norm: bool = True
     """Divide each head's queries and keys by their root mean square."""
@@ -56,6 +56,12 @@ class ModelOptions:
 
     attention: Literal["auto", "dense", "flash", "window", "linear", "ring"] = "auto"
     """Way attention is computed."""
+
+    window: Count = 32
+    """Keys a query sees with --attention window, its own included [characters]."""
+
+    global_tokens: CountOrZero = 0
+    """First characters that every query sees with --attention window [characters]."""
 
     tie_head: bool = True
     """Use the character embedding as the output layer's weight too."""
@@ -189,7 +195,7 @@ PRESETS = {
         "batch_size": 64,
         "layers": 6,
         "heads": 6,
-        "channels": 384,
+        "dim": 384,
         "block_size": 256,
         "dropout": 0.2,
     },
@@ -268,14 +274,13 @@ def check_config(config):
     """Raise an InputError that names the first option out of range or at odds with another."""
     for group in (config.run, config.architecture, config.optimization):
         check_ranges(group)
-    channels, heads = config.architecture.channels, config.architecture.heads
-    if channels % heads:
+    dim, heads = config.architecture.dim, config.architecture.heads
+    if dim % heads:
         raise InputError(
-            f"--channels {channels} cannot be shared by --heads {heads}: "
-            f"give channels that the heads divide"
+            f"--dim {dim} cannot be shared by --heads {heads}: give a --dim that the heads divide"
         )
-    if config.architecture.positions == "rotary" and channels // heads % 2:
+    if config.architecture.positions == "rotary" and dim // heads % 2:
         raise InputError(
-            f"rotary positions turn pairs of numbers, and a head has {channels // heads}: "
-            f"give --channels and --heads with an even quotient"
+            f"rotary positions turn pairs of numbers, and a head has {dim // heads}: "
+            f"give --dim and --heads with an even quotient"
         )

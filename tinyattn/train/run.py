@@ -66,7 +66,7 @@ class RunDirectory:
 
     def holds_run(self):
         """Whether a run was begun here."""
-        return (self.path / "config.json").exists() or any(map(self._state_directory, STATES))
+        return (self.path / "config.json").exists() or any(map(self.has_state, STATES))
 
     def write_config(self, config):
         """Write ``config.json``."""
@@ -133,6 +133,10 @@ class RunDirectory:
     def read_snapshot(self, step):
         """The model's arrays at ``step``."""
         return _read_arrays(self.path / "snapshots" / f"step-{step:06d}.safetensors", "")
+
+    def has_state(self, name):
+        """Whether there is a state of that name."""
+        return self._state_directory(name) is not None
 
     def _state_directory(self, name):
         return whole_directory(self.path / name)

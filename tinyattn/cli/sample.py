@@ -1,0 +1,43 @@
+"""``tinyattn sample``: a trained model writes, a character at a time."""
+
+import sys
+
+from ..backend import Random
+from ..data import InputError
+from ..generate import generate
+from ..train.ranges import check_ranges
+from ..train.session import load_run
+
+
+def run(path, how):
+    """Print the prompt and its continuation; returns the exit status.
+
+    Args:
+        path: directory of a run.
+        how: ``SampleOptions``.
+    """
+    check_ranges(how)
+    loaded = load_run(path, how.state, how.device)
+    vocabulary = loaded.vocabulary
+    prompt = vocabulary.encode(how.prompt, how.unknown)
+    known = vocabulary.decode(prompt)
+    if not len(prompt):
+        if how.prompt:
+            raise InputError("no character of --prompt is known to the model: give another one")
+        prompt = vocabulary.encode(vocabulary.start)
+    sys.stdout.write(known)
+    ids = generate(
+        loaded.model,
+        prompt,
+        how.length,
+        temperature=how.temperature,
+        top_k=how.top_k,
+        top_p=how.top_p,
+        random=Random(how.seed),
+        slide=how.slide,
+    )
+    for i in ids:
+        sys.stdout.write(vocabulary.decode([i]))
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+    return 0

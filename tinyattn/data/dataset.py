@@ -1,0 +1,60 @@
+"""A corpus made ready for training."""
+
+import hashlib
+from functools import cached_property
+
+from .baselines import bigram_loss, unigram_loss
+from .batches import split_text
+from .corpus import load_corpus
+from .errors import InputError
+from .vocabulary import CharVocabulary
+
+
+class CharDataset:
+    """A text as ids, split in two.
+
+    Args:
+        text: the corpus.
+        block_size: characters in a window; both parts hold one at least.
+        vocabulary: a vocabulary made before, which the text must fit; the text's own by default.
+        name: what to call the corpus.
+
+    >>> dataset = CharDataset("abracadabra" * 20, block_size=8)
+    >>> dataset.train.shape, dataset.validation.shape, dataset.vocabulary.characters
+    ((198,), (22,), ('a', 'b', 'c', 'd', 'r'))
+    """
+
+    def __init__(self, text, block_size, vocabulary=None, name="text"):
+        self.vocabulary = CharVocabulary.from_text(text) if vocabulary is None else vocabulary
+        ids = self.vocabulary.encode(text)
+        self.train, self.validation = split_text(ids, block_size)
+        self.identity = {
+            "name": name,
+            "characters": len(text),
+            "sha256": _digest(text),
+        }
+
+    @classmethod
+    def load(cls, name, block_size, identity=None, vocabulary=None):
+        """The corpus called ``name`` (as ``load_corpus``), which must still be the one of ``identity``."""
+        text = load_corpus(name)
+        if identity is not None and _digest(text) != identity["sha256"]:
+            raise InputError(
+                f"{name} is no longer the text that the run began with "
+                f"({identity['characters']} characters, now {len(text)}): "
+                f"give that text with --data, or begin a new run"
+            )
+        return cls(text, block_size, vocabulary, name)
+
+    @cached_property
+    def baselines(self):
+        """What counting characters, and pairs of them, achieves on the validation part [nats]."""
+        size = len(self.vocabulary)
+        return {
+            "unigram": unigram_loss(self.train, self.validation, size),
+            "bigram": bigram_loss(self.train, self.validation, size),
+        }
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

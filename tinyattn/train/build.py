@@ -1,0 +1,136 @@
+"""From a configuration to a model, its optimisers and its step."""
+
+import dataclasses
+import math
+
+from ..models import GPT, GPTConfig
+from ..nn import Linear
+from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
+from .step import PlainStep
+
+
+def build_model(config, vocabulary_size):
+    """The model of a ``TrainConfig``, its weights drawn from the default random stream.
+
+    Raises:
+        ValueError: for options that do not go together.
+    """
+    options = dataclasses.asdict(config.architecture)
+    names = {one.name for one in dataclasses.fields(GPTConfig)}
+    options = {name: value for name, value in options.items() if name in names}
+    model = GPT(GPTConfig(vocabulary_size=vocabulary_size, **options))
+    return model.to(config.run.dtype)
+
+
+def build_step(model, config):
+    """What computes a batch's loss and gradients, on ``config.run.workers`` threads."""
+    return PlainStep(model)
+
+
+def build_optimizers(model, config):
+    """The optimisers of a ``TrainConfig`` over a model's parameters."""
+    options = config.optimization
+    named = model.named_parameters()
+    hidden = hidden_matrices(model) if options.optimizer == "muon" else set()
+    rest = [(name, parameter) for name, parameter in named if name not in hidden]
+    members = {
+        "adamw": AdamW(
+            weight_decay_groups(rest, options.weight_decay),
+            lr=options.learning_rate,
+            betas=(options.beta1, options.beta2),
+        )
+    }
+    peaks = {"adamw": options.learning_rate}
+    if hidden:
+        members["muon"] = Muon(
+            [(name, parameter) for name, parameter in named if name in hidden],
+            lr=options.muon_learning_rate,
+            momentum=options.muon_momentum,
+            weight_decay=options.muon_weight_decay,
+        )
+        peaks["muon"] = options.muon_learning_rate
+    return Optimizers(members, peaks, model.parameters(), options, config.run.steps)
+
+
+def hidden_matrices(model):
+    """The names of the weights of linear layers inside the model: the output layer is not among them."""
+    return {
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if isinstance(module, Linear) and name != "head"
+    }
+
+
+class Optimizers:
+    """Several optimisers that share a schedule, the clipping, and a saved state.
+
+    Args:
+        members: dict of name to optimiser, ``"adamw"`` among them.
+        peaks: dict of name to largest learning rate.
+        parameters: all parameters, for the clipping.
+        options: ``OptimizerOptions``.
+        steps: steps in all, at the end of which the learning rate has come down.
+    """
+
+    def __init__(self, members, peaks, parameters, options, steps):
+        self.members = members
+        self.peaks = peaks
+        self.parameters = parameters
+        self.options = options
+        self.decay_steps = options.decay_steps or steps
+
+    def set_learning_rate(self, step):
+        """Set the rates for ``step`` (from 0); returns AdamW's."""
+        share = self.learning_rate_share(step)
+        for name, optimizer in self.members.items():
+            for group in optimizer.param_groups:
+                group["lr"] = self.peaks[name] * share
+        return self.peaks["adamw"] * share
+
+    def learning_rate_share(self, step):
+        """The learning rate at ``step`` (from 0) as a share of the largest."""
+        options = self.options
+        if options.decay == "none":
+            return schedules.constant(step, peak=1.0, warmup=options.warmup_steps)
+        return schedules.trapezoid(
+            step,
+            peak=1.0,
+            minimum=options.final_share,
+            warmup=options.warmup_steps,
+            decay=self.decay_steps,
+            decay_share=options.decay_share,
+            shape=options.decay,
+        )
+
+    def clip(self):
+        """Scale the gradients down to the largest norm allowed; returns the norm they had."""
+        return clip_grad_norm(self.parameters, self.options.clip or math.inf)
+
+    def step(self):
+        """Update all parameters."""
+        for optimizer in self.members.values():
+            optimizer.step()
+
+    def state(self):
+        """What the optimisers remember: a dict of arrays, and a dict that JSON can hold."""
+        states = {name: optimizer.state_dict() for name, optimizer in self.members.items()}
+        arrays = {
+            f"{name}.{array_name}": array
+            for name, state in states.items()
+            for array_name, array in state["arrays"].items()
+        }
+        return arrays, {name: state["settings"] for name, state in states.items()}
+
+    def load_state(self, arrays, settings):
+        """Go on from what ``state`` gave.
+
+        Raises:
+            ValueError: where it does not fit; the optimisers that come before are then already changed.
+        """
+        for name, optimizer in self.members.items():
+            own = {
+                array_name.removeprefix(f"{name}."): array
+                for array_name, array in arrays.items()
+                if array_name.startswith(f"{name}.")
+            }
+            optimizer.load_state_dict({"arrays": own, "settings": settings[name]})

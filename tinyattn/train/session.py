@@ -1,0 +1,170 @@
+"""Beginning a run, going on with one, and opening one to use its model."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..backend import Random, get_backend, use_random
+from ..backend import device as default_device
+from ..data import CharDataset, CharVocabulary, InputError
+from .build import build_model, build_optimizers, build_step
+from .config import TrainConfig, flatten, make_config
+from .ranges import option
+from .run import RunDirectory, check_arrays
+from .trainer import Trainer
+
+# Each random stream is the seed's own child, so that one more draw in one moves no other.
+STREAMS = ("weights", "batches", "dropout", "samples")
+
+# What may differ on resumption; the rest makes the run what it is.
+CHANGEABLE = (
+    "data",
+    "device",
+    "workers",
+    "steps",
+    "stop_after",
+    "evaluate_every",
+    "sample_every",
+    "sample_length",
+    "snapshots",
+)
+
+
+def begin(config, out=None):
+    """A new run: its directory made, its weights drawn, no step done.
+
+    Args:
+        config: ``TrainConfig``.
+        out: its directory; by default ``config.run.out``, else a new one under ``runs/``.
+
+    Raises:
+        InputError: for a text, device or directory that cannot be used.
+    """
+    check_device(config.run.device)
+    dataset = CharDataset.load(config.run.data, config.architecture.block_size)
+    streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
+    model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
+    path = out or config.run.out or new_directory(config)
+    run = RunDirectory.create(path, config, dataset.vocabulary)
+    return _trainer(config, run, dataset, model, streams)
+
+
+def resume(path, options=None):
+    """A run to go on with from its last state, to the last bit as if it had never stopped.
+
+    Args:
+        path: its directory.
+        options: dict of options that now differ; only some may (``CHANGEABLE``).
+
+    Raises:
+        InputError: for what is no run, an option that must not change, a text that is another now, or a
+            checkpoint that is damaged or does not fit.
+    """
+    run = RunDirectory.open(path)
+    config = _changed(run.config(), options or {})
+    check_device(config.run.device)
+    state = run.read_state("last")
+    if state["step"] >= config.run.steps:
+        raise InputError(
+            f"the run {path} has done its {config.run.steps} steps: ask for more with --steps"
+        )
+    dataset = CharDataset.load(
+        config.run.data, config.architecture.block_size, state["corpus"], run.vocabulary()
+    )
+    model = load_model(run, config, len(dataset.vocabulary), "last")
+    streams = {name: Random(0) for name in STREAMS if name != "weights"}
+    trainer = _trainer(config, run, dataset, model, streams)
+    arrays = run.read_optimizer("last")
+    shapes = {name: array.shape for name, array in trainer.optimizers.state()[0].items()}
+    check_arrays(shapes, arrays, str(run.path / "last" / "optimizer.safetensors"))
+    trainer.optimizers.load_state(arrays, state["optimizer"])
+    trainer.restore(state)
+    run.write_config(config)
+    return trainer
+
+
+def _changed(config, options):
+    values = flatten(config)
+    for name, value in options.items():
+        if value != values[name] and name not in CHANGEABLE:
+            raise InputError(
+                f"{option(name)} cannot change on resumption (the run has {values[name]!r}, given "
+                f"{value!r}): leave it out, or begin a new run"
+            )
+    return make_config({**values, "stop_after": None, **options})
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run's model, ready to use."""
+
+    model: object
+    vocabulary: CharVocabulary
+    config: TrainConfig
+    step: int
+    path: Path
+
+
+def load_run(path, state="best", device=None):
+    """The model of a run, in evaluation mode.
+
+    Args:
+        path: the run's directory.
+        state: ``"best"`` or ``"last"``; where there is no best one yet, the last is taken.
+        device: where to put the model; the default device if None.
+
+    Raises:
+        InputError: for what is no run, or a checkpoint that is damaged or does not fit.
+    """
+    run = RunDirectory.open(path)
+    check_device(device)
+    config = run.config()
+    config = dataclasses.replace(config, run=dataclasses.replace(config.run, device=device))
+    vocabulary = run.vocabulary()
+    state = state if run.has_state(state) else "last"
+    step = run.read_state(state)["step"]
+    model = load_model(run, config, len(vocabulary), state).eval()
+    return LoadedRun(model, vocabulary, config, step, run.path)
+
+
+def load_model(run, config, vocabulary_size, state):
+    """The model of one of a run's states, every tensor's name and shape checked first."""
+    arrays = run.read_model(state)
+    model = make_model(config, vocabulary_size, Random(0))
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    check_arrays(shapes, arrays, str(run.path / state / "model.safetensors"))
+    model.load_state_dict(arrays)
+    return model
+
+
+def make_model(config, vocabulary_size, random):
+    """A new model on the configuration's device, its weights drawn from ``random``."""
+    try:
+        with default_device(get_backend(config.run.device).device), use_random(random):
+            return build_model(config, vocabulary_size)
+    except ValueError as error:
+        raise InputError(f"no model can be built with these options: {error}") from error
+
+
+def check_device(name):
+    """Raise an InputError where the device cannot be used."""
+    try:
+        get_backend(name)
+    except (RuntimeError, ValueError, ImportError) as error:
+        raise InputError(f"--device: {error}") from None
+
+
+def new_directory(config):
+    """A path under ``runs/`` that is not taken, named after the text and the preset."""
+    base = Path("runs", f"{Path(config.run.data).stem}-{config.run.preset}")
+    path, number = base, 2
+    while path.exists():
+        path = base.with_name(f"{base.name}-{number}")
+        number += 1
+    return path
+
+
+def _trainer(config, run, dataset, model, streams):
+    model.train()
+    optimizers = build_optimizers(model, config)
+    return Trainer(config, run, dataset, model, optimizers, build_step(model, config), streams)

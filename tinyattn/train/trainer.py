@@ -1,0 +1,268 @@
+"""The training loop: steps, evaluations, samples, saved states.
+
+Everything random is drawn on the host from streams of their own (order of the text, dropout, samples),
+each started from the seed and saved with every state. An evaluation or a sample therefore never moves
+the training along another path, and a resumed run goes on to the last bit.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import Batches
+from ..generate import generate
+from ..nn import evaluating
+from .evaluation import evaluate
+from .metrics import Metrics
+
+
+class NonFiniteError(ArithmeticError):
+    """A loss or a gradient is NaN or infinite; the last saved state is untouched."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step measured."""
+
+    step: int
+    loss: float
+    smoothed_loss: float
+    learning_rate: float
+    grad_norm: float
+    tokens_per_second: float
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """What an evaluation measured; ``loss`` is the smoothed loss of the training batches."""
+
+    step: int
+    loss: float
+    validation_loss: float
+    best: bool
+    baselines: dict
+    seconds: float
+
+
+class SmoothedLoss:
+    """Exponential mean of the losses, the first ones weighted so that it does not start from 0."""
+
+    keep = 0.95
+
+    def __init__(self, total=0.0, weight=0.0):
+        self.total = total
+        self.weight = weight
+
+    def add(self, loss):
+        """Take in a loss and return the mean."""
+        self.total = self.keep * self.total + loss
+        self.weight = self.keep * self.weight + 1
+        return self.value
+
+    @property
+    def value(self):
+        """The mean; infinite before the first loss."""
+        return self.total / self.weight if self.weight else math.inf
+
+
+class Trainer:
+    """A run that can be trained on, from its first step or from a saved one.
+
+    Args:
+        config: ``TrainConfig``.
+        run: ``RunDirectory`` to write to.
+        dataset: ``CharDataset`` to train and validate on.
+        model: a module in training mode.
+        optimizers: ``Optimizers`` over the model's parameters.
+        step_function: ``(inputs, targets, key) -> loss``, which leaves the gradients in the parameters.
+        streams: dict of name to ``Random``: batches, dropout, samples.
+    """
+
+    def __init__(self, config, run, dataset, model, optimizers, step_function, streams):
+        self.config = config
+        self.run = run
+        self.dataset = dataset
+        self.model = model
+        self.optimizers = optimizers
+        self.step_function = step_function
+        self.streams = streams
+        self.batches = Batches(
+            dataset.train, config.architecture.block_size, config.run.batch_size, streams["batches"]
+        )
+        self.step = 0
+        self.seconds = 0.0
+        self.smoothed = SmoothedLoss()
+        self.best_loss = math.inf
+        self.best_step = None
+
+    # ---- the loop
+
+    def train(self, display, should_stop=lambda: False):
+        """Train to the last step, or until ``should_stop()``; save, and say whether it was finished.
+
+        Args:
+            display: what shows the progress (``cli/display.py``).
+            should_stop: asked between two steps.
+
+        Raises:
+            NonFiniteError: for a loss or gradient that is not a number.
+        """
+        options = self.config.run
+        end = options.steps
+        if options.stop_after is not None:
+            end = min(end, self.step + options.stop_after)
+        metrics = Metrics(self.run.path / "metrics.jsonl", keep=self.step)
+        snapshots = snapshot_steps(options.steps, options.snapshots)
+        self._clock = time.perf_counter() - self.seconds
+        try:
+            if self.step == 0:
+                self.save(["last"])
+                self._snapshot(snapshots)
+            while self.step < end and not should_stop():
+                report = self.train_step()
+                metrics.append(
+                    report.step,
+                    loss=report.loss,
+                    learning_rate=report.learning_rate,
+                    grad_norm=report.grad_norm,
+                    tokens_per_second=report.tokens_per_second,
+                    seconds=report.seconds,
+                )
+                display.step(report)
+                self._snapshot(snapshots)
+                if self._due(options.evaluate_every):
+                    evaluation = self.evaluate()
+                    metrics.append(
+                        self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
+                    )
+                    metrics.flush()
+                    self.save(["best", "last"] if evaluation.best else ["last"])
+                    display.evaluation(evaluation)
+                if options.sample_every and self._due(options.sample_every):
+                    display.sample(self.step, self.sample())
+            if not self._due(options.evaluate_every):
+                self.save(["last"])
+        finally:
+            metrics.close()
+            self.step_function.close()
+        return self.step >= options.steps
+
+    def _due(self, every):
+        return self.step % every == 0 or self.step == self.config.run.steps
+
+    def train_step(self):
+        """One optimiser step; returns what it measured."""
+        inputs, targets = self.batches.draw()
+        rate = self.optimizers.set_learning_rate(self.step)
+        began = time.perf_counter()
+        loss = self.step_function(inputs, targets, self.streams["dropout"].key())
+        norm = self.optimizers.clip()
+        self.step += 1
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self._refuse(loss, norm, rate)
+        self.optimizers.step()
+        now = time.perf_counter()
+        self.seconds = now - self._clock
+        return StepReport(
+            step=self.step,
+            loss=loss,
+            smoothed_loss=self.smoothed.add(loss),
+            learning_rate=rate,
+            grad_norm=norm,
+            tokens_per_second=inputs.size / (now - began),
+            seconds=self.seconds,
+            seconds_left=self.seconds / self.step * (self.config.run.steps - self.step),
+        )
+
+    def _refuse(self, loss, norm, rate):
+        name = "the loss"
+        if math.isfinite(loss):
+            name = next(
+                (
+                    f"the gradient of {name}"
+                    for name, parameter in self.model.named_parameters()
+                    if parameter.grad is not None and not np.isfinite(parameter.grad.numpy()).all()
+                ),
+                "the gradient norm",
+            )
+        raise NonFiniteError(
+            f"step {self.step}: {name} is not finite (loss {loss:g}, gradient norm {norm:g}, learning "
+            f"rate {rate:g}); the last good state is in {self.run.path / 'last'}, and a smaller "
+            f"--learning-rate may help"
+        )
+
+    # ---- evaluation
+
+    def evaluate(self):
+        """The loss of the whole validation part, with dropout off and the mode restored after."""
+        loss = evaluate(self.model, self.dataset.validation, self.config.architecture.block_size)
+        best = loss < self.best_loss
+        if best:
+            self.best_loss, self.best_step = loss, self.step
+        self.seconds = time.perf_counter() - self._clock
+        return EvaluationReport(
+            self.step, self.smoothed.value, loss, best, self.dataset.baselines, self.seconds
+        )
+
+    def sample(self):
+        """Some text in the model's hand."""
+        vocabulary = self.dataset.vocabulary
+        with evaluating(self.model):
+            ids = generate(
+                self.model,
+                vocabulary.encode(vocabulary.start),
+                self.config.run.sample_length,
+                temperature=0.8,
+                random=self.streams["samples"],
+                slide=max(1, self.config.architecture.block_size // 2),
+            )
+            return vocabulary.decode(ids)
+
+    # ---- states
+
+    def save(self, names):
+        """Write the present state under each of ``names``."""
+        arrays, settings = self.optimizers.state()
+        state = {**self.state(), "optimizer": settings}
+        self.run.write_states(names, self.model.state_dict(), arrays, state)
+
+    def state(self):
+        """What a state holds beside arrays."""
+        return {
+            "step": self.step,
+            "best_loss": None if math.isinf(self.best_loss) else self.best_loss,
+            "best_step": self.best_step,
+            "smoothed_loss": [self.smoothed.total, self.smoothed.weight],
+            "seconds": self.seconds,
+            "corpus": self.dataset.identity,
+            "random": {name: stream.state for name, stream in self.streams.items()},
+        }
+
+    def restore(self, state):
+        """Take up a state that ``state`` gave."""
+        self.step = state["step"]
+        self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+        self.best_step = state["best_step"]
+        self.smoothed = SmoothedLoss(*state["smoothed_loss"])
+        self.seconds = state["seconds"]
+        for name, stream in self.streams.items():
+            stream.state = state["random"][name]
+
+    def _snapshot(self, steps):
+        if self.step in steps:
+            self.run.write_snapshot(self.step, self.model.state_dict())
+
+
+def snapshot_steps(steps, count):
+    """The steps at which ``count`` snapshots are taken, evenly from the first to the last.
+
+    >>> sorted(snapshot_steps(100, 3)), sorted(snapshot_steps(2, 9))
+    ([0, 50, 100], [0, 1, 2])
+    """
+    if count == 0:
+        return set()
+    return {round(float(step)) for step in np.linspace(0 if count > 1 else steps, steps, count)}
