@@ -2,13 +2,16 @@
 
 import math
 
-from ..attention import scaled_dot_product_attention
-from ..attention.masks import visible_keys
+from ..attention import attention_kinds, scaled_dot_product_attention
+from ..attention.masks import visible_keys, window_mask
+from ..backend import backend_of
 from ..ops import dropout, matmul, reshape, rms_norm, softmax, swapaxes, where
 from .containers import Identity
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
+
+KINDS_WITH_DROPOUT = ("auto", "dense", "flash")
 
 
 class MultiHeadAttention(Module):
@@ -36,6 +39,9 @@ class MultiHeadAttention(Module):
             of them has a forward hook attention is computed densely, so that the hook can see and replace
             (..., heads, q_len, k_len).
 
+    Raises:
+        ValueError: for heads that do not divide ``dim``, an unknown kind, and what a kind cannot do.
+
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalised queries and keys:
     A. Henry et al., "Query-Key Normalization for Transformers" (2020).
 
@@ -62,8 +68,14 @@ class MultiHeadAttention(Module):
     ):
         if dim % heads:
             raise ValueError(f"dim {dim} cannot be divided among {heads} heads")
+        if kind not in attention_kinds():
+            raise ValueError(f"kind must be one of {', '.join(attention_kinds())}, got {kind!r}")
         if alibi is not None and kind == "linear":
             raise ValueError("linear attention has no scores that ALiBi could shift")
+        if dropout and kind not in KINDS_WITH_DROPOUT:
+            raise ValueError(
+                f"{kind} attention keeps no weights that dropout could drop: dropout must be 0"
+            )
         self.heads = heads
         self.head_dim = dim // heads
         self.causal = causal
@@ -135,15 +147,26 @@ class MultiHeadAttention(Module):
 
     def _attend_densely(self, q, k, v, mask):
         """Every intermediate result by itself, for those who want to look at it."""
+        if self.kind == "linear":
+            raise ValueError("linear attention has no scores and weights to look at")
         scores = matmul(q * (1 / math.sqrt(self.head_dim)), swapaxes(k, -1, -2))
         if self.alibi is not None:
             scores = scores + self.alibi.bias(q, k)
         scores = self.scores(scores)
-        visible = visible_keys(q, k, getattr(mask, "_data", mask), self.causal)
+        visible = self._visible(q, k, getattr(mask, "_data", mask))
         if visible is not None:
             scores = where(visible, scores, -math.inf)
         weights = self.weights(softmax(scores))
         return matmul(dropout(weights, self.dropout.p, training=self.training), v), weights
+
+    def _visible(self, q, k, mask):
+        """Which query sees which key, (..., q_len, k_len), by the mask and by the kind of attention; None for all."""
+        if self.kind != "window":
+            return visible_keys(q, k, mask, self.causal)
+        options = {"window": 32, **self.options}
+        near = window_mask(q.shape[-2], k.shape[-2], causal=self.causal, **options)
+        near = backend_of(q._data).asarray(near)
+        return near if mask is None else near & mask
 
     def _split_heads(self, x):
         """(..., length, dim) as (..., heads, length, head_dim)."""
