@@ -95,6 +95,7 @@ class Trainer:
         )
         self.step = 0
         self.seconds = 0.0
+        self._began = time.perf_counter()
         self.smoothed = SmoothedLoss()
         self.best_loss = math.inf
         self.best_step = None
@@ -117,7 +118,7 @@ class Trainer:
             end = min(end, self.step + options.stop_after)
         metrics = Metrics(self.run.path / "metrics.jsonl", keep=self.step)
         snapshots = snapshot_steps(options.steps, options.snapshots)
-        self._clock = time.perf_counter() - self.seconds
+        self._began = time.perf_counter() - self.seconds
         try:
             if self.step == 0:
                 self.save(["last"])
@@ -166,7 +167,7 @@ class Trainer:
             self._refuse(loss, norm, rate)
         self.optimizers.step()
         now = time.perf_counter()
-        self.seconds = now - self._clock
+        self.seconds = now - self._began
         return StepReport(
             step=self.step,
             loss=loss,
@@ -203,7 +204,7 @@ class Trainer:
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step = loss, self.step
-        self.seconds = time.perf_counter() - self._clock
+        self.seconds = time.perf_counter() - self._began
         return EvaluationReport(
             self.step, self.smoothed.value, loss, best, self.dataset.baselines, self.seconds
         )

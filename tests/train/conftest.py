@@ -1,0 +1,56 @@
+"""A text and options so small that a run takes a fraction of a second."""
+
+import pytest
+
+TEXT = "the quick brown fox jumps over the lazy dog.\nhow vexingly quick daft zebras jump!\n" * 12
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    """A file with a text of about a thousand characters."""
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, newline="")
+    return path
+
+
+@pytest.fixture
+def tiny(text_file):
+    """Options of a run of 15 steps, with everything in it that draws random numbers."""
+    return {
+        "data": str(text_file),
+        "steps": 15,
+        "evaluate_every": 5,
+        "sample_every": 0,
+        "layers": 2,
+        "heads": 2,
+        "dim": 16,
+        "block_size": 8,
+        "batch_size": 4,
+        "dropout": 0.1,
+        "workers": 1,
+    }
+
+
+class Silent:
+    """A display that keeps what it is told."""
+
+    def __init__(self):
+        self.steps, self.evaluations, self.samples, self.notes = [], [], [], []
+
+    def step(self, report):
+        self.steps.append(report)
+
+    def evaluation(self, report):
+        self.evaluations.append(report)
+
+    def sample(self, step, text):
+        self.samples.append((step, text))
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture
+def display():
+    """A display that shows nothing."""
+    return Silent()

@@ -1,0 +1,130 @@
+"""A run that stopped goes on to the last bit as if it had not."""
+
+import numpy as np
+import pytest
+
+from tinyattn.data import InputError
+from tinyattn.train.arrays import DamagedFileError
+from tinyattn.train.config import make_config
+from tinyattn.train.metrics import read_metrics
+from tinyattn.train.run import RunDirectory
+from tinyattn.train.session import begin, load_run, resume
+
+
+def contents(path):
+    run = RunDirectory.open(path)
+    arrays = {**run.read_model("last"), **run.read_optimizer("last")}
+    losses = [line["loss"] for line in read_metrics(path / "metrics.jsonl") if "loss" in line]
+    state = run.read_state("last")
+    return arrays, losses, state
+
+
+def assert_equal_to_the_bit(first, second):
+    arrays, losses, state = contents(first)
+    other_arrays, other_losses, other_state = contents(second)
+    assert arrays.keys() == other_arrays.keys()
+    for name in arrays:
+        assert np.array_equal(arrays[name], other_arrays[name]), name
+    assert losses == other_losses
+    for key in state.keys() - {"seconds"}:
+        assert state[key] == other_state[key], key
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_three_sittings_equal_one(tmp_path, tiny, display, optimizer):
+    tiny["optimizer"] = optimizer
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    first = begin(make_config(tiny, stop_after=5), tmp_path / "parts")
+    assert not first.train(display)
+    assert not resume(tmp_path / "parts", {"stop_after": 5}).train(display)
+    assert resume(tmp_path / "parts").train(display)
+    assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
+
+
+def test_a_stop_between_two_evaluations_changes_nothing(tmp_path, tiny, display):
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    trainer = begin(make_config(tiny), tmp_path / "parts")
+    trainer.train(display, should_stop=lambda: trainer.step == 7)
+    assert RunDirectory.open(tmp_path / "parts").read_state("last")["step"] == 7
+    resume(tmp_path / "parts").train(display)
+    assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
+
+
+def test_evaluations_and_samples_do_not_move_the_training(tmp_path, tiny, display):
+    begin(make_config(tiny), tmp_path / "seldom").train(display)
+    tiny.update(evaluate_every=1, sample_every=1, sample_length=5)
+    begin(make_config(tiny), tmp_path / "often").train(display)
+    first, second = contents(tmp_path / "seldom"), contents(tmp_path / "often")
+    assert all(np.array_equal(first[0][name], second[0][name]) for name in first[0])
+    assert first[1] == second[1]
+    assert len(display.samples) == 15
+
+
+def test_more_steps_can_be_asked_for(tmp_path, tiny, display):
+    begin(make_config(tiny), tmp_path / "run").train(display)
+    with pytest.raises(InputError, match="has done its 15 steps: ask for more with --steps"):
+        resume(tmp_path / "run")
+    trainer = resume(tmp_path / "run", {"steps": 18})
+    assert trainer.train(display)
+    assert trainer.step == 18
+    assert RunDirectory.open(tmp_path / "run").config().run.steps == 18
+
+
+def test_what_makes_the_run_cannot_change(tmp_path, tiny, display):
+    begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
+    with pytest.raises(InputError, match="--dim cannot change on resumption"):
+        resume(tmp_path / "run", {"dim": 32})
+    resume(tmp_path / "run", {"dim": 16})
+
+
+def test_another_text_is_refused(tmp_path, tiny, text_file, display):
+    begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
+    text_file.write_text(text_file.read_text() + "more")
+    with pytest.raises(InputError, match="no longer the text that the run began with"):
+        resume(tmp_path / "run")
+
+
+def test_a_checkpoint_of_another_shape_is_refused_with_name_and_shapes(tmp_path, tiny, display):
+    begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
+    run = RunDirectory.open(tmp_path / "run")
+    arrays = run.read_model("last")
+    arrays["blocks.0.norm1.weight"] = np.ones((1,), np.float32)
+    run.write_states(["last"], arrays, run.read_optimizer("last"), run.read_state("last"))
+    with pytest.raises(
+        InputError, match=r"'blocks\.0\.norm1\.weight' of shape \(1,\), and the model's is \(16,\)"
+    ):
+        resume(tmp_path / "run")
+    with pytest.raises(InputError, match="norm1"):
+        load_run(tmp_path / "run", "last")
+
+
+def test_a_damaged_optimizer_is_refused(tmp_path, tiny, display):
+    begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
+    path = tmp_path / "run" / "last" / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedFileError, match=r"optimizer\.safetensors is damaged"):
+        resume(tmp_path / "run")
+
+
+def test_weights_order_and_dropout_are_the_same_on_every_device(tmp_path, tiny, display, device):
+    tiny.update(steps=2, evaluate_every=2)
+    losses = {}
+    for name in ("cpu", device):
+        trainer = begin(make_config(tiny, device=name, dtype="float64"), tmp_path / name)
+        losses[name, "start"] = trainer.model.state_dict()
+        trainer.train(display)
+        losses[name] = contents(tmp_path / name)[1]
+        if name == device:
+            break
+    for array, other in zip(losses["cpu", "start"].values(), losses[device, "start"].values()):
+        assert np.array_equal(array, other)
+    assert losses["cpu"] == pytest.approx(losses[device], rel=1e-6)
+
+
+def test_a_run_of_one_device_is_read_on_another(tmp_path, tiny, display, device):
+    begin(make_config(tiny, device=device, stop_after=2), tmp_path / "run").train(display)
+    loaded = load_run(tmp_path / "run", "last", device="cpu")
+    back = load_run(tmp_path / "run", "last", device=device)
+    assert (loaded.model.device, back.model.device.split(":")[0]) == ("cpu", device)
+    for name, array in loaded.model.state_dict().items():
+        assert np.array_equal(array, back.model.state_dict()[name])

@@ -1,0 +1,201 @@
+"""What a run does on its way, and what it leaves behind."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tinyattn.data import CharVocabulary, InputError
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.train.build import build_optimizers, hidden_matrices
+from tinyattn.train.config import make_config
+from tinyattn.train.evaluation import evaluate
+from tinyattn.train.metrics import QUANTITIES, read_metrics
+from tinyattn.train.run import RunDirectory
+from tinyattn.train.session import begin, load_run, new_directory
+from tinyattn.train.trainer import NonFiniteError, snapshot_steps
+
+
+def test_a_run_leaves_everything_a_reader_needs(tmp_path, tiny, display):
+    trainer = begin(make_config(tiny, snapshots=4, sample_every=10), tmp_path / "run")
+    assert trainer.train(display)
+    run = RunDirectory.open(tmp_path / "run")
+    assert run.config() == make_config(tiny, snapshots=4, sample_every=10)
+    assert run.vocabulary() == CharVocabulary.from_text(open(tiny["data"]).read())
+    assert run.snapshot_steps() == [0, 5, 10, 15]
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 16))
+    assert [line["step"] for line in lines if "val_loss" in line] == [5, 10, 15]
+    assert {name for line in lines for name in line} <= {"step", *QUANTITIES}
+    assert [step for step, _ in display.samples] == [10, 15]
+    best = min(lines, key=lambda line: line.get("val_loss", math.inf))
+    state = run.read_state("best")
+    assert (state["step"], round(state["best_loss"], 6)) == (best["step"], best["val_loss"])
+    json.loads((tmp_path / "run" / "last" / "state.json").read_text())
+
+
+def test_a_loaded_run_is_the_model_that_was_saved(tmp_path, tiny, display):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    trainer.train(display)
+    loaded = load_run(tmp_path / "run", "last")
+    assert not loaded.model.training
+    block = trainer.config.architecture.block_size
+    again = evaluate(loaded.model, trainer.dataset.validation, block)
+    assert again == display.evaluations[-1].validation_loss
+    assert (loaded.step, loaded.vocabulary) == (15, trainer.dataset.vocabulary)
+
+
+def test_training_learns(tmp_path, tiny, display):
+    tiny.update(dropout=0.0, steps=60, evaluate_every=60, dim=32)
+    begin(make_config(tiny), tmp_path / "run").train(display)
+    assert display.evaluations[-1].validation_loss < display.evaluations[-1].baselines["bigram"]
+
+
+def test_a_fresh_model_is_as_good_as_guessing(tmp_path, tiny):
+    trainer = begin(make_config(tiny, dim=64), tmp_path / "run")
+    uniform = math.log(len(trainer.dataset.vocabulary))
+    assert trainer.evaluate().validation_loss == pytest.approx(uniform, rel=0.02)
+
+
+def test_evaluation_covers_the_text_once_and_restores_the_mode(tmp_path, tiny, monkeypatch):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    model, ids = trainer.model, trainer.dataset.validation
+    model.blocks[0].eval()  # a part that the user froze stays so
+    modes = [module.training for module in model.modules()]
+    full = evaluate(model, ids, 8)
+    assert [module.training for module in model.modules()] == modes
+    assert trainer.model.blocks[1].dropout.training
+    assert evaluate(model, ids, 8) == full  # no dropout: the same again
+
+    # The loss of one window after the other, the short one at the end included.
+    model.eval()
+    total = 0.0
+    for start in range(0, len(ids) - 1, 8):
+        window = ids[start : start + 9].astype(np.int64)
+        total += model.loss(window[None, :-1], window[None, 1:]).item() * (len(window) - 1)
+    assert full == pytest.approx(total / (len(ids) - 1), rel=1e-5)
+
+    model.train()
+    monkeypatch.setattr(model, "loss", lambda ids, targets: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        evaluate(model, ids, 8)
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize("broken", ["loss", "gradient"])
+def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
+    tmp_path, tiny, display, broken
+):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    plain = trainer.step_function
+
+    class Breaking:
+        def __call__(self, inputs, targets, key):
+            loss = plain(inputs, targets, key)
+            if trainer.step == 6:
+                if broken == "loss":
+                    return math.nan
+                trainer.model.blocks[1].feed_forward.expand.weight.grad.data[0, 0] = np.inf
+            return loss
+
+        def close(self):
+            pass
+
+    trainer.step_function = Breaking()
+    name = "the loss" if broken == "loss" else r"the gradient of blocks\.1\.feed_forward\.expand"
+    with pytest.raises(NonFiniteError, match=rf"step 7: {name}.*not finite .*learning rate 0\.00"):
+        trainer.train(display)
+    run = RunDirectory.open(tmp_path / "run")
+    assert run.read_state("last")["step"] == 5
+    assert all(np.isfinite(array).all() for array in run.read_model("last").values())
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 7  # 6 steps, 1 evaluation
+
+
+def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
+    model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
+    for kind in ("adamw", "muon"):
+        optimizers = build_optimizers(model, make_config(optimizer=kind))
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        seen = []
+        for optimizer in optimizers.members.values():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    seen.append(names[id(parameter)])
+                    if group["weight_decay"]:
+                        assert parameter.ndim == 2
+        assert sorted(seen) == sorted(names.values())
+    decaying = optimizers.members["adamw"].param_groups[0]
+    assert decaying["weight_decay"] == 0.1
+
+
+def test_muon_gets_the_matrices_of_the_blocks_and_nothing_else():
+    config = GPTConfig(vocabulary_size=9, block_size=8, layers=2, heads=2, dim=16, tie_head=False)
+    model = GPT(config)
+    layers = ("query", "key", "value", "project")
+    expected = {
+        f"blocks.{block}.{name}.weight"
+        for block in range(2)
+        for name in (
+            *(f"attention.{layer}" for layer in layers),
+            "feed_forward.expand",
+            "feed_forward.contract",
+        )
+    }
+    assert hidden_matrices(model) == expected
+
+
+def rates(count=None, **options):
+    model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
+    config = make_config(optimizer="adamw", **options)
+    optimizers = build_optimizers(model, config)
+    return [optimizers.set_learning_rate(step) for step in range(count or config.run.steps)]
+
+
+def test_the_learning_rate_follows_warmup_and_decay_without_dividing_by_zero():
+    options = {"steps": 7, "learning_rate": 1.0, "final_share": 0.1}
+    shape = {"warmup_steps": 4, "decay_steps": 4, "decay_share": 1.0, "decay": "cosine"}
+    assert rates(**options, **shape) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 0.1, 0.1])
+    shape["warmup_steps"] = 0
+    assert len(rates(**options, **shape)) == 7
+    constant = rates(steps=3, learning_rate=1.0, decay="none", warmup_steps=1)
+    assert constant == pytest.approx([0.5, 1, 1])
+
+
+def test_the_fast_preset_stays_level_and_comes_down_over_the_last_half():
+    values = rates(count=301, preset="fast")
+    peak = make_config().optimization.learning_rate
+    assert values[:10] == pytest.approx([peak * (i + 1) / 11 for i in range(10)])
+    assert set(np.round(values[10:151], 12)) == {peak}
+    assert values[225] == pytest.approx(peak / 2)
+    assert values[300] == 0
+
+
+def test_the_nanogpt_preset_is_a_cosine_down_to_a_tenth():
+    values = rates(count=2001, preset="nanogpt-cpu")
+    assert values[99] == pytest.approx(1e-3 * 100 / 101)
+    assert values[100] == pytest.approx(1e-3)
+    assert values[1050] == pytest.approx(5.5e-4)
+    assert values[2000] == pytest.approx(1e-4)
+
+
+def test_snapshots_are_spread_from_the_first_to_the_last_step():
+    assert snapshot_steps(300, 0) == set()
+    assert snapshot_steps(300, 1) == {300}
+    assert snapshot_steps(300, 4) == {0, 100, 200, 300}
+
+
+def test_a_short_text_is_refused_before_a_directory_is_made(tmp_path, tiny):
+    with pytest.raises(InputError, match="too short for blocks of 2000"):
+        begin(make_config(tiny, block_size=2000), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_default_directory_is_one_that_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = []
+    for _ in range(3):
+        path = new_directory(make_config(data="some/text.txt"))
+        path.mkdir(parents=True)
+        names.append(path.as_posix())
+    assert names == ["runs/text-fast", "runs/text-fast-2", "runs/text-fast-3"]
