@@ -107,7 +107,7 @@ def div_vjp_y(g, out, _x, y):
 def power(x, y, /):
     """The power ``x**y``, elementwise with broadcasting; also as ``pow`` and ``**``.
 
-    Backward. d(x^y)/dx = y x^(y-1), taken as 0 where y is 0, so that 0**0 has a finite gradient.
+    Backward. d(x^y)/dx = y x^(y-1), taken as 0 where x and y are both 0, so that 0**0 has a finite gradient.
     d(x^y)/dy = x^y log x, which is a real number only for x > 0. At x = 0 it is taken as 0, its limit for y > 0; for
     x < 0 it is NaN. With a Python number as exponent no logarithm is computed at all.
 
@@ -125,7 +125,7 @@ def power_vjp_x(g, _out, x, y):
     if isinstance(y, (int, float)):
         return g * y * x ** (y - 1) if y != 0 else g * 0
     xp = array_namespace(g, x, y)
-    exponent = xp.where(y == 0, 1, y)  # y x^(y-1) is 0 for y = 0, also at x = 0
+    exponent = xp.where((x == 0) & (y == 0), 1, y)  # 0 * 0^(-1) would be NaN
     return g * y * x ** (exponent - 1)
 
 
