@@ -52,9 +52,8 @@ def test_DM_16_the_two_variants_differ_and_neither_stands_in_for_the_other(tmp_p
 def test_DM_16_an_unknown_variant_is_refused():
     with pytest.raises(InputError, match="gelu_tahn"):
         make_config(SMALL, activation="gelu_tahn")
-    config = ta.models.GPTConfig(vocabulary_size=3, activation="gelu_tahn", dim=8, heads=2)
     with pytest.raises(ValueError, match="gelu_tahn"):
-        ta.models.GPT(config)
+        ta.models.GPT(ta.models.GPTConfig(vocabulary_size=3, activation="gelu_tahn"))
     with pytest.raises(ValueError, match="approximate='tahn'"):
         ta.gelu(ta.tensor([1.0]), approximate="tahn")
 
