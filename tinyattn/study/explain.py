@@ -2,7 +2,7 @@
 
 >>> import tinyattn as ta
 >>> walk = ta.study.explain("softmax", x="0 0", cotangent="1 0")
->>> [line.name for line in walk.lines if line.part == "backward"]
+>>> [line.name for line in walk.lines if line.part == "backward" and line.name]
 ['g', 'g y', 'sum_i g_i y_i', 'g - sum g y', 'dx']
 >>> walk.passed
 True

@@ -21,7 +21,7 @@ MEGABYTES = 4.0
 CURVE_POINTS = 500
 # What a page takes beside the maps, and a map's byte once it is packed: both on the safe side.
 FRAME = 350_000
-BYTE = 1.25
+BYTE = 1.2
 
 
 class Page:
@@ -226,8 +226,11 @@ def _chosen_positions(wanted, seen, room):
     chosen = []
     for position in sorted(possible, key=lambda i: -seen.losses[i]):
         # A causal model's loss reaches the rows up to its position, in the last layer its own row alone.
-        reach = cells[position] if seen.expected[-1] is None else cells[-1]
-        size = 4 * BYTE * heads * layers * int(reach)
+        if seen.expected[-1] is None:
+            reach = (layers - 1) * cells[position] + position + 1
+        else:
+            reach = layers * cells[-1]
+        size = 4 * BYTE * heads * int(reach)
         if size <= room:
             room -= size
             chosen.append(position)

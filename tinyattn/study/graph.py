@@ -38,8 +38,8 @@ def draw_graph(loss, names=None):
     >>> draw_graph((x * x).sum(), names={"x": x})
     <Picture: 2 operations on 1 input: mul, sum>
     """
-    need("matplotlib", "draw_graph", "study")
-    need("grandalf", "draw_graph", "graph")
+    need("matplotlib", "draw_graph")
+    need("grandalf", "draw_graph")
     if not isinstance(loss, Tensor) or loss._node is None:
         raise ValueError(
             "draw_graph() got something that no operation on recorded tensors made: "

@@ -23,13 +23,13 @@ OVERLAYS = {
 FORMATS = (".png", ".svg")
 
 
-def need(package, purpose, extra):
+def need(package, purpose):
     """Import ``package``, or say which extra brings it.
 
-    >>> need("no_such_package", "draw_nothing", "graph")
+    >>> need("no_such_package", "draw_nothing")
     Traceback (most recent call last):
         ...
-    ImportError: draw_nothing needs the package no_such_package: pip install "tinyattn[graph]"
+    ImportError: draw_nothing needs the package no_such_package: pip install "tinyattn[study]"
     """
     import importlib
 
@@ -37,7 +37,7 @@ def need(package, purpose, extra):
         return importlib.import_module(package)
     except ImportError:
         raise ImportError(
-            f'{purpose} needs the package {package}: pip install "tinyattn[{extra}]"'
+            f'{purpose} needs the package {package}: pip install "tinyattn[study]"'
         ) from None
 
 
@@ -136,7 +136,7 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
     """
     if overlay not in OVERLAYS:
         raise ValueError(f"unknown overlay {overlay!r}: expected one of {', '.join(OVERLAYS)}")
-    need("matplotlib", "attention_maps", "study")
+    need("matplotlib", "attention_maps")
     seen = observe(model, text, vocabulary=vocabulary)
     name, signed = OVERLAYS[overlay]
     maps = _overlay(seen, overlay)
@@ -173,7 +173,7 @@ def head_report(model, text, *, vocabulary=None):
     Returns:
         A ``HeadReport``: a picture with ``shares`` and ``kinds``, which also prints as a table.
     """
-    need("matplotlib", "head_report", "study")
+    need("matplotlib", "head_report")
     seen = observe(model, text, vocabulary=vocabulary, gradients=False)
     shares = measure_heads(softmax_rows(seen.scores), seen.characters, seen.allowed)
     even = even_shares(seen.characters, seen.allowed)
@@ -219,7 +219,7 @@ def loss_curve(run):
     """
     from ..train.metrics import read_metrics
 
-    need("matplotlib", "loss_curve", "study")
+    need("matplotlib", "loss_curve")
     path = Path(run)
     path = path / "metrics.jsonl" if path.is_dir() else path
     if not path.is_file():

@@ -1,0 +1,133 @@
+"""``explain``: the walks agree with the engine, and their checks would notice if they did not."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn.study import walkthroughs
+from tinyattn.study.explain import Explanation, run
+from tinyattn.study.numbers import format_array, parse_array
+
+OPERATIONS = sorted(walkthroughs.WALKS)
+
+
+def value_of(walk, name, part="backward"):
+    return next(line.value for line in walk.lines if (line.part, line.name) == (part, name))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_walk_agrees_with_the_rule_and_with_differences(operation):
+    walk = ta.study.explain(operation)
+    assert walk.passed
+    checks = [line for line in walk.lines if line.part == "check" and line.note]
+    assert len(checks) >= 3 and all(line.value < 1e-8 for line in checks if line.note == "agrees")
+
+
+@pytest.mark.parametrize("operation", ["softmax", "layer_norm", "gelu"])
+def test_the_user_s_own_numbers_are_walked(operation, random):
+    x, g = random.normal(size=5), random.normal(size=5)
+    walk = ta.study.explain(operation, x=" ".join(map(str, x)), cotangent=", ".join(map(str, g)))
+    tensor = ta.tensor(x, requires_grad=True)
+    function = {"softmax": ta.softmax, "gelu": ta.gelu, "layer_norm": lambda t: ta.layer_norm(t, 5)}
+    (expected,) = ta.grad(function[operation](tensor), tensor, grad_outputs=ta.tensor(g))
+    assert walk.passed
+    np.testing.assert_allclose(value_of(walk, "dx"), expected.numpy(), rtol=1e-10)
+
+
+def test_matmul_and_cross_entropy_take_a_second_argument(random):
+    a, b, g = random.normal(size=(2, 3)), random.normal(size=(3, 4)), random.normal(size=(2, 4))
+    walk = ta.study.explain("matmul", x=a, y=b, cotangent=g)
+    assert walk.passed
+    np.testing.assert_allclose(value_of(walk, "db"), a.T @ g, rtol=1e-12)
+    walk = ta.study.explain("cross_entropy", x="1 2 3", target=2, cotangent="2")
+    assert walk.passed
+    np.testing.assert_allclose(
+        value_of(walk, "dz")[2], 2 * (value_of(walk, "p")[2] - 1), rtol=1e-12
+    )
+
+
+def test_attention_gives_the_article_s_numbers():
+    text = str(ta.study.explain("attention"))
+    assert "0.248 0.248 0.504" in text and "0.752 0.752" in text
+    assert "[0.2483  0.2483  0.5035]" in text and "[0.7517  0.7517]" in text
+    assert "[0.7071  0.7071  1.4142]" in text
+
+
+def test_attention_walks_any_tokens_with_any_cotangent(random):
+    X, g = random.normal(size=(4, 3)), random.normal(size=(4, 3))
+    walk = ta.study.explain("attention", x=X, cotangent=g)
+    tensor = ta.tensor(X, requires_grad=True)
+    output = ta.scaled_dot_product_attention(tensor[None], tensor[None], tensor[None])[0]
+    (expected,) = ta.grad(output, tensor, grad_outputs=ta.tensor(g))
+    assert walk.passed
+    np.testing.assert_allclose(value_of(walk, "dX"), expected.numpy(), rtol=1e-9)
+
+
+def test_a_wrong_walk_is_told_and_ends_with_status_1(monkeypatch):
+    def wrong(steps, x=None, cotangent=None):
+        x, g = np.array([1.0, 2.0]), np.array([1.0, 0.5])
+        steps.title("gelu", "wrong on purpose")
+        y = ta.gelu(ta.tensor(x)).numpy()
+        dx = steps.backward("dx", "", g * 0.9)
+        steps.check(lambda ta, x: ta.gelu(x), [("x", x, dx)], g, y)
+
+    monkeypatch.setitem(walkthroughs.WALKS, "gelu", wrong)
+    output = io.StringIO()
+    assert run("gelu", file=output) == 1
+    assert output.getvalue().count("DIFFERS") == 2, "from the rule and from the differences"
+
+
+def test_plain_output_has_no_escapes_and_a_terminal_gets_colour():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    plain, colour = io.StringIO(), Terminal()
+    assert run("softmax", "1 2 3", "1 0 0", file=plain) == 0
+    assert run("softmax", "1 2 3", "1 0 0", file=colour) == 0
+    assert "\x1b" not in plain.getvalue()
+    for text in (plain.getvalue(), re.sub(r"\x1b\[[0-9;]*m", "", colour.getvalue())):
+        assert "0.0900  0.2447  0.6652" in text and "0.0819  -0.0220  -0.0599" in text
+
+
+def test_a_notebook_gets_a_table_with_escaped_text():
+    walk = Explanation()
+    walk.title("softmax", "<b>&")
+    walk.forward("<script>", "a < b", 1.0)
+    shown = walk._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown and "a &lt; b" in shown
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "words"),
+    [
+        ("relu", {}, "softmax, layer_norm, matmul"),
+        ("softmax", {"x": "1 two 3"}, "'two'"),
+        ("softmax", {"x": "1 2; 3 4"}, "a row of numbers"),
+        ("softmax", {"x": "1 nan"}, "'nan'"),
+        ("softmax", {"x": "1 2 3", "cotangent": "1 2"}, r"expected \(3,\)"),
+        ("softmax", {"y": "1"}, "takes no y"),
+        ("matmul", {"x": "1 2; 3"}, "rows of 2, 1 numbers"),
+        ("matmul", {"x": "1 2", "y": "1 2 3"}, "as many columns of x as rows of y"),
+        ("cross_entropy", {"target": 9}, "from 0 to 3"),
+        ("attention", {"x": ""}, "rows of"),
+    ],
+)
+def test_mistakes_are_one_clear_sentence(operation, arguments, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        run(operation, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_large_jacobians_are_multiplied_but_not_printed():
+    walk = ta.study.explain("softmax", x=" ".join(map(str, range(12))))
+    assert walk.passed and "12 by 12" in str(walk)
+
+
+def test_numbers_are_read_and_shown():
+    assert parse_array("1,2;3,4", "--x", axes=(2,)).tolist() == [[1, 2], [3, 4]]
+    assert parse_array("-1e-3", "--x").tolist() == [-0.001]
+    assert format_array([[1, -20.5], [0, 1e-9]]) == ["[  1.0000  -20.5000]", "[  0.0000   1.0e-09]"]

@@ -1,0 +1,126 @@
+"""What ``observe`` sees is what the model computes, forward and backward."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.study import observe
+
+VOCABULARY = "abcdefgh"
+TEXT = "abcabhgfacb"
+
+
+def make_model(**settings):
+    ta.manual_seed(3)
+    settings = {"layers": 2, "heads": 2, "dim": 16, "block_size": 12, **settings}
+    model = GPT(GPTConfig(vocabulary_size=len(VOCABULARY), **settings)).to("float64")
+    for parameter in model.parameters():  # sharper than at the start of training
+        if parameter.ndim == 2:
+            parameter.data *= 8
+    return model
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi"])
+def test_weights_scores_and_gradients_satisfy_the_mathematics(positions):
+    model = make_model(positions=positions)
+    seen = observe(model, TEXT, vocabulary=VOCABULARY)
+    P, dP, dS = seen.weights, seen.gradient, seen.score_gradient
+    np.testing.assert_allclose(P.sum(axis=-1), 1, atol=1e-12)
+    np.testing.assert_allclose(dS.sum(axis=-1), 0, atol=1e-12)
+    e = np.exp(seen.scores - seen.scores.max(axis=-1, keepdims=True))
+    np.testing.assert_allclose(P, e / e.sum(axis=-1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(dS, P * (dP - (P * dP).sum(axis=-1, keepdims=True)), atol=1e-12)
+    assert np.abs(dS).max() > 1e-4 and np.all(P[..., ~seen.allowed] == 0)
+
+
+def test_the_gradient_of_a_score_is_the_change_of_the_loss():
+    model = make_model()
+    seen = observe(model, TEXT, vocabulary=VOCABULARY)
+    layer, head, i, j = 0, 1, 6, 2
+    step = 1e-5
+
+    def loss(change):
+        def push(module, args, output):
+            bump = np.zeros(output.shape)
+            bump[0, head, i, j] = change
+            return output + ta.tensor(bump)
+
+        handle = model.blocks[layer].attention.scores.register_forward_hook(push)
+        try:
+            return observe(model, TEXT, vocabulary=VOCABULARY, gradients=False).loss
+        finally:
+            handle.remove()
+
+    numeric = (loss(step) - loss(-step)) / (2 * step)
+    assert seen.score_gradient[layer, head, i, j] == pytest.approx(numeric, rel=1e-6)
+
+
+def test_single_characters_losses_add_up_to_the_whole_text_s():
+    seen = observe(make_model(), TEXT, vocabulary=VOCABULARY)
+    last = len(TEXT) - 1
+    total = sum(seen.gradient_of(position) for position in range(last)) / last
+    np.testing.assert_allclose(total, seen.gradient, atol=1e-14)
+    assert seen.loss == pytest.approx(np.nanmean(seen.losses))
+    reached = np.flatnonzero(seen.gradient_of(4)[-1].any(axis=(0, 2)))
+    assert reached.tolist() == [4], "in the last layer a character's loss reaches its own row only"
+    with pytest.raises(ValueError, match="nothing to predict"):
+        seen.gradient_of(last)
+
+
+def test_predictions_are_the_model_s():
+    model = make_model()
+    seen = observe(model, TEXT, vocabulary=VOCABULARY)
+    ids = [VOCABULARY.index(character) for character in TEXT]
+    with ta.no_grad():
+        expected = ta.softmax(model(ta.tensor([ids])))[0].numpy()
+    np.testing.assert_allclose(seen.probabilities, expected, atol=1e-12)
+    assert seen.losses[3] == pytest.approx(-np.log(expected[3, ids[4]]))
+    assert seen.expected == [*TEXT[1:], None]
+
+
+def test_norms_by_layer_are_those_of_backward():
+    model = make_model()
+    seen = observe(model, TEXT, vocabulary=VOCABULARY)
+    ids = [VOCABULARY.index(character) for character in TEXT]
+    with model.record("blocks.*") as record:
+        loss = model.loss(ta.tensor([ids[:-1]]), ta.tensor([ids[1:]]))
+    loss.backward()
+    series = {one["name"]: one["values"] for one in seen.norms["series"]}
+    assert seen.norms["places"] == ["input", "0", "1"]
+    for layer in range(2):
+        stream = np.linalg.norm(record[f"blocks.{layer}"].gradient)
+        assert series["residual stream"][1 + layer] == pytest.approx(stream)
+        own = [p.grad.numpy().ravel() for p in model.blocks[layer].feed_forward.parameters()]
+        assert series["feed-forward's parameters"][1 + layer] == pytest.approx(
+            np.linalg.norm(np.concatenate(own))
+        )
+
+
+def test_the_model_is_left_as_it_was():
+    model = make_model(dropout=0.5)
+    model.train()
+    before = model.state_dict()
+    one, two = (observe(model, TEXT, vocabulary=VOCABULARY) for _ in range(2))
+    assert one.loss == two.loss, "dropout is off"
+    assert model.training and model.blocks[0].attention.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not any(module.is_watched for module in model.modules())
+    for name, array in model.state_dict().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "vocabulary", "words"),
+    [
+        ({}, "a", VOCABULARY, "2 at least"),
+        ({}, "a" * 13, VOCABULARY, "13 characters, the model sees 12"),
+        ({}, "abz", VOCABULARY, "'z'"),
+        ({}, TEXT, None, "pass vocabulary="),
+        ({"attention": "linear"}, TEXT, VOCABULARY, 'kind="linear"'),
+        ({"attention": "window"}, TEXT, VOCABULARY, 'kind="window"'),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused(settings, text, vocabulary, words):
+    with pytest.raises(ValueError, match=words):
+        observe(make_model(**settings), text, vocabulary=vocabulary)

@@ -1,0 +1,116 @@
+"""Pictures from Python: what they show, how they are saved, and what they ask for when it is missing."""
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tests.study.test_observation import TEXT, VOCABULARY, make_model
+
+matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("overlay", ["P", "S", "dP", "dS", "PdP"])
+def test_attention_maps_show_the_numbers_of_every_head(overlay):
+    model = make_model()
+    picture = ta.study.attention_maps(model, TEXT, overlay, vocabulary=VOCABULARY)
+    seen = ta.study.observe(model, TEXT, vocabulary=VOCABULARY)
+    expected = {
+        "P": seen.weights,
+        "S": seen.scores,
+        "dP": seen.gradient,
+        "dS": seen.score_gradient,
+        "PdP": seen.weights * seen.gradient,
+    }[overlay]
+    images = [axes.images[0] for axes in picture.figure.axes if axes.images]
+    assert len(images) == 4
+    for image, numbers in zip(images, expected.reshape(4, len(TEXT), len(TEXT))):
+        shown = np.ma.filled(image.get_array(), np.nan)
+        np.testing.assert_allclose(shown[seen.allowed], numbers[seen.allowed], atol=1e-12)
+        assert np.isnan(shown[~seen.allowed]).all()
+    assert picture._repr_png_().startswith(PNG)
+
+
+def test_an_unknown_overlay_is_refused():
+    with pytest.raises(ValueError, match="P, S, dP, dS, PdP"):
+        ta.study.attention_maps(make_model(), TEXT, "Q", vocabulary=VOCABULARY)
+
+
+def test_a_head_report_prints_draws_and_lists(tmp_path):
+    report = ta.study.head_report(make_model(), TEXT, vocabulary=VOCABULARY)
+    assert report.shares["neighbour"].shape == (2, 2)
+    assert len(str(report).splitlines()) == 6
+    assert report._repr_html_().count("<tr>") == 5
+    report.save(tmp_path / "heads.png")
+    assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
+
+
+def test_a_loss_curve_is_drawn_from_metrics(tmp_path):
+    lines = [
+        {"step": s, "loss": 4 - s / 10, **({"val_loss": 3.0} if s % 5 == 0 else {})}
+        for s in range(10)
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    axes = ta.study.loss_curve(tmp_path).figure.axes[0]
+    assert axes.lines[0].get_ydata().tolist() == [line["loss"] for line in lines]
+    assert axes.lines[1].get_xdata().tolist() == [0, 5]
+    with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
+        ta.study.loss_curve(tmp_path / "none")
+
+
+def expression():
+    x = ta.tensor([[1.0, 2.0]], requires_grad=True)
+    w = ta.tensor([[3.0], [4.0]], requires_grad=True)
+    return x, w, ta.tanh(x @ w * 0.1).sum()
+
+
+def test_draw_graph_shows_operations_shapes_values_and_gradients(tmp_path):
+    pytest.importorskip("grandalf", reason="grandalf is not installed")
+    x, w, loss = expression()
+    picture = ta.study.draw_graph(loss, names={"x": x, "w": w})
+    svg = picture._repr_svg_()
+    texts = {
+        node.text for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    }
+    assert {"x", "w", "matmul", "mul", "tanh", "sum"} <= texts
+    assert "value 11.000" in " ".join(texts).replace("[", "").replace("]", "")
+    slope = 0.1 * (1 - np.tanh(1.1) ** 2)
+    assert f"grad  [{3 * slope:.3f}  {4 * slope:.3f}]" in texts, "of x"
+    assert f"value {np.tanh(1.1):.3f}" in texts and "grad  1.000" in texts
+    assert x.grad is None
+    loss.backward()
+    assert x.grad is not None, "the graph is still whole"
+    picture.save(tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text("utf-8") == picture._repr_svg_()
+
+
+def test_draw_graph_refuses_what_has_no_graph_or_too_large_a_one():
+    pytest.importorskip("grandalf", reason="grandalf is not installed")
+    x, _, loss = expression()
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        ta.study.draw_graph(x.detach())
+    loss.backward()
+    with pytest.raises(RuntimeError, match="retain_graph"):
+        ta.study.draw_graph(loss)
+    for _ in range(300):
+        x = x * 1.01
+    with pytest.raises(ValueError, match="more than 200"):
+        ta.study.draw_graph(x.sum())
+
+
+def test_saving_as_something_else_names_the_endings(tmp_path):
+    report = ta.study.head_report(make_model(), TEXT, vocabulary=VOCABULARY)
+    with pytest.raises(ValueError, match=r"\.png or \.svg"):
+        report.save(tmp_path / "heads.pdf")
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "grandalf"])
+def test_a_missing_package_is_asked_for_by_its_extra(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    _, _, loss = expression()
+    with pytest.raises(ImportError, match=rf"{package}.*tinyattn\[study\]"):
+        ta.study.draw_graph(loss)
