@@ -73,6 +73,7 @@ def record():
             if name in PRIMITIVES:
                 inputs, parameters = checks.drawn(name, position)
                 with ta.reference():
+                    assert f"{name} {case}" not in values, f"twice the same case: {name} {case}"
                     values[f"{name} {case}"] = checks.digest(
                         PRIMITIVES[name](*inputs, **parameters)
                     )

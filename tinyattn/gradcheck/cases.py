@@ -40,7 +40,7 @@ class Drawn:
         return random.random(self.shape) < 0.6
 
     def __repr__(self):
-        return f"{self.kind}{list(self.shape)}"
+        return f"{self.kind}{list(self.shape)}" + ("" if self.axes is None else " transposed")
 
 
 def normal(*shape):
