@@ -1,0 +1,199 @@
+"""``explore`` on real models: every number on the page is the engine's, from a run on the disk to the browser."""
+
+import json
+import re
+import zlib
+from base64 import b64decode
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tests.study.browser import opened, running_browser
+from tests.study.test_page import OVERLAYS, maps_on_page
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.study import explore, observe
+from tinyattn.study.page import MEGABYTE
+from tinyattn.train.config import make_config
+from tinyattn.train.session import begin
+
+HARD_TEXT = "a\t\"b\" 'c'\n</script><script>window.broken=1</script>&amp;<!--😀é"
+
+
+class Silent:
+    def step(self, report): ...
+    def evaluation(self, report): ...
+    def sample(self, step, text): ...
+    def note(self, text): ...
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of 6 steps with 3 snapshots, on a text that a page could stumble over."""
+    folder = tmp_path_factory.mktemp("explore")
+    text = folder / "text.txt"
+    text.write_text(HARD_TEXT * 20, "utf-8", newline="")
+    options = dict(layers=2, heads=2, dim=16, block_size=16, batch_size=4, workers=1)
+    config = make_config(
+        data=str(text),
+        steps=6,
+        evaluate_every=3,
+        sample_every=0,
+        snapshots=3,
+        out=str(folder / "run"),
+        **options,
+    )
+    begin(config).train(Silent())
+    return folder / "run"
+
+
+def payload_in(path):
+    text = re.search(
+        r'<script type="application/json" id="payload">(.*?)</script>', path.read_text("utf-8")
+    )[1]
+    return json.loads(text)
+
+
+def check_page_against_engine(tab, seen, heads=None):
+    """Compare every overlay of the ``heads`` on the page with what ``ta.grad`` gave."""
+    engine = {
+        "P": seen.weights,
+        "S": seen.scores,
+        "dP": seen.gradient,
+        "dS": seen.score_gradient,
+        "PdP": seen.weights * seen.gradient,
+    }
+    for layer, head in np.ndindex(seen.scores.shape[:2]) if heads is None else heads:
+        found = maps_on_page(tab, layer, head)
+        for key in OVERLAYS:
+            expected = engine[key][layer, head][seen.allowed]
+            np.testing.assert_allclose(
+                found[key][seen.allowed], expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max()
+            )
+        np.testing.assert_allclose(np.nansum(found["P"], axis=1), 1, atol=1e-12)
+        np.testing.assert_allclose(np.nansum(found["dS"], axis=1), 0, atol=1e-12)
+
+
+def test_the_page_of_a_run_shows_the_engine_s_numbers(browser, trained, tmp_path, capsys):
+    output = tmp_path / "page.html"
+    text = HARD_TEXT[:16]
+    assert explore.run(str(trained), text, output) == 0
+    assert str(output) in capsys.readouterr().out
+    seen = observe(trained, text)
+    with opened(browser, output) as tab:
+        check_page_against_engine(tab, seen)
+        dP = seen.gradient_of(7)
+        found = maps_on_page(tab, 1, 1, loss=7)["dP"]
+        np.testing.assert_allclose(
+            found[seen.allowed], dP[1, 1][seen.allowed], rtol=1e-6, atol=1e-12
+        )
+        assert tab.evaluate("window.broken") is None
+        assert tab.evaluate("tinyattn.page.characters") == list(text)
+        steps = tab.evaluate("tinyattn.page.steps.map((one) => one.step)")
+        assert len(steps) >= 3 and steps == sorted(steps) and steps[0] == 0
+        shown = tab.locator("#predictions-table tbody tr").nth(3).locator("td").nth(3).inner_text()
+        assert float(shown) == pytest.approx(seen.losses[3], abs=5e-3)
+        assert tab.locator("#training path.line").count() >= 3, "loss curve and norms"
+
+
+def test_a_random_model_of_6_by_6_on_128_characters_fits_and_agrees(browser, tmp_path):
+    ta.manual_seed(0)
+    vocabulary = "".join(map(chr, range(97, 123)))
+    model = GPT(GPTConfig(vocabulary_size=26, block_size=128, layers=6, heads=6, dim=48))
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data *= 6  # weights that are no longer even
+    text = "".join(np.random.default_rng(0).choice(list(vocabulary), 128))
+    page = explore(model, text, vocabulary=vocabulary)
+    path = page.save(tmp_path / "large.html")
+    assert path.stat().st_size < 4 * MEGABYTE
+    assert page.content.targets, "and has room for the gradients of some single characters"
+    seen = observe(model, text, vocabulary=vocabulary)
+    with opened(browser, path) as tab:
+        check_page_against_engine(tab, seen, heads=[(0, 0), (2, 5), (5, 3)])
+
+
+def test_positions_are_kept_as_asked(trained):
+    text = HARD_TEXT[:16]
+    kept = lambda positions: sorted(explore(trained, text, positions=positions).content.targets)  # noqa: E731
+    assert kept([3, -2]) == [3, 14]
+    assert kept("all") == list(range(15))
+    with pytest.raises(
+        ValueError, match="position 15 has no character to predict: expected 0 to 14"
+    ):
+        kept([15])
+
+
+def test_little_room_leaves_out_snapshots_and_characters_and_never_the_maps(trained):
+    content = explore(trained, HARD_TEXT[:16], megabytes=0.1).content
+    assert not content.targets and not content.snapshots
+    assert content.maps.scores.shape == (2, 2, 16, 16)
+
+
+def test_without_a_text_the_validation_part_is_shown(trained, tmp_path):
+    assert explore.run(trained, output=tmp_path / "page.html") == 0
+    shown = "".join(payload_in(tmp_path / "page.html")["characters"])
+    assert len(shown) == 16 and shown in HARD_TEXT * 3
+
+
+def test_the_report_of_the_gradient_check_is_linked_where_it_was_written(
+    browser, trained, tmp_path
+):
+    explore.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
+    assert payload_in(tmp_path / "page.html")["gradcheck"] is None
+    report = trained / "gradcheck.html"
+    report.write_text("<title>the check</title>")
+    try:
+        explore.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
+        with opened(browser, tmp_path / "page.html") as tab:
+            tab.locator("#gradcheck a").evaluate("link => { window.target = link.href }")
+            assert tab.evaluate("window.target") == report.as_uri()
+    finally:
+        report.unlink()
+
+
+def test_the_payload_cannot_end_its_element():
+    page = explore(
+        GPT(GPTConfig(vocabulary_size=4, block_size=4, layers=1, heads=1, dim=4)),
+        "</s<",
+        vocabulary="</s>",
+    )
+    body = page.html.split('id="payload">')[1].split("</script>")[0]
+    assert "<" not in body and ">" not in body and "&" not in body
+    assert json.loads(body)["characters"] == ["<", "/", "s", "<"]
+    assert 'srcdoc="&lt;!doctype' in page._repr_html_()
+
+
+def test_stored_arrays_are_float32_to_the_bit(trained):
+    content = explore(trained, HARD_TEXT[:16]).content
+    from tinyattn.study.page import payload_of
+
+    blob = payload_of(content)["steps"][-1]["scores"]
+    planes = np.frombuffer(zlib.decompress(b64decode(blob["data"])), np.uint8).reshape(4, -1)
+    stored = np.ascontiguousarray(planes.T).view("<f4").ravel()
+    np.testing.assert_array_equal(stored, content.maps.scores[..., content.allowed].ravel())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"run": "nowhere"}, (ValueError, FileNotFoundError), "nowhere"),
+        ({"text": "ab€"}, ValueError, "€"),
+        ({"text": "a" * 17}, ValueError, "17 characters"),
+        ({"output": "no/such/folder/page.html"}, FileNotFoundError, "no directory"),
+        ({"positions": "1,x"}, ValueError, "whole numbers"),
+    ],
+)
+def test_mistakes_are_one_clear_sentence(trained, tmp_path, monkeypatch, arguments, error, words):
+    monkeypatch.chdir(tmp_path)
+    given = {"run": str(trained), "text": HARD_TEXT[:8], "output": "page.html", **arguments}
+    with pytest.raises(error, match=words) as caught:
+        explore.run(**given)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
