@@ -1,0 +1,57 @@
+"""GRU and causal convolution: PyTorch's values, order in time, and states that can be handed on."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn import nn
+
+
+@pytest.fixture
+def x(device, random):
+    return ta.tensor(random.normal(size=(2, 6, 3)), device=device)
+
+
+def test_gru_equals_pytorchs(device, x):
+    torch = pytest.importorskip("torch")
+    gru = nn.GRU(3, 4).to("float64").to(device)
+    other = torch.nn.GRU(3, 4, batch_first=True).double()
+    for name, layer in (("ih", gru.input), ("hh", gru.hidden)):
+        getattr(other, f"weight_{name}_l0").data = torch.tensor(layer.weight.numpy().T)
+        getattr(other, f"bias_{name}_l0").data = torch.tensor(layer.bias.numpy())
+    expected = other(torch.tensor(x.numpy()))[0].detach().numpy()
+    np.testing.assert_allclose(gru(x).numpy(), expected, atol=1e-12)
+
+
+def test_gru_goes_on_from_a_state(device, x):
+    gru = nn.GRU(3, 4).to("float64").to(device)
+    whole = gru(x)
+    rest = gru(x[:, 2:], state=whole[:, 1])
+    np.testing.assert_allclose(rest.numpy(), whole.numpy()[:, 2:], atol=1e-14)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_convolution_equals_pytorchs_with_zeros_on_the_left(dilation, device, x):
+    torch = pytest.importorskip("torch")
+    layer = nn.CausalConvolution(3, 5, 3, dilation).to("float64").to(device)
+    kernel = torch.tensor(layer.weight.numpy().reshape(3, 3, 5)).permute(2, 1, 0)
+    padded = torch.nn.functional.pad(torch.tensor(x.numpy()).mT, (2 * dilation, 0))
+    bias = torch.tensor(layer.bias.numpy())
+    expected = torch.nn.functional.conv1d(padded, kernel, bias, dilation=dilation).mT.numpy()
+    np.testing.assert_allclose(layer(x).numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel_size", [1, 3])
+def test_convolution_goes_on_from_its_memory(kernel_size, device, x):
+    layer = nn.CausalConvolution(3, 5, kernel_size, dilation=2).to("float64").to(device)
+    whole = layer(x).numpy()
+    memory, parts = None, []
+    for start, stop in ((0, 1), (1, 2), (2, 6)):
+        y, memory = layer.with_memory(x[:, start:stop], memory)
+        parts.append(y.numpy())
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, atol=1e-14)
+
+
+def test_convolution_refuses_a_kernel_without_tokens():
+    with pytest.raises(ValueError, match="at least 1, got 0 and 1"):
+        nn.CausalConvolution(3, 3, 0)
