@@ -1,0 +1,294 @@
+"""Primitives: how a rule is declared, what is kept for it, and how a kernel takes its place."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tests.gradient import check_gradient
+from tinyattn.autograd import PRIMITIVES, primitive, register_kernel
+from tinyattn.autograd.primitive import _KERNELS, registered_kernels
+from tinyattn.backend import array_namespace, get_backend
+
+
+@pytest.fixture(autouse=True)
+def registries_are_restored():
+    primitives, kernels = dict(PRIMITIVES), dict(_KERNELS)
+    yield
+    for registry, before in ((PRIMITIVES, primitives), (_KERNELS, kernels)):
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.fixture
+def leaf(device):
+    def make(values, dtype=np.float64):
+        return ta.tensor(np.array(values, dtype), requires_grad=True, device=device)
+
+    return make
+
+
+def make_scaled_product():
+    @primitive
+    def scaled_product(x, y, /, scale=1.0):
+        return x * y * scale
+
+    @scaled_product.vjp("x")
+    def vjp_x(g, _out, _x, y, *, scale=1.0):
+        return g * y * scale
+
+    @scaled_product.vjp("y")
+    def vjp_y(g, _out, x, _y, *, scale=1.0):
+        return g * x * scale
+
+    return scaled_product
+
+
+def test_a_primitive_of_ones_own_is_differentiated_to_any_order(device, random):
+    scaled_product = make_scaled_product()
+    assert PRIMITIVES["scaled_product"] is scaled_product
+    x, y = random.standard_normal((2, 3)), random.standard_normal(3)
+    check_gradient(lambda x, y: scaled_product(x, y, scale=2.0), x, y, device=device)
+
+
+def test_parameters_go_by_position_or_by_name(leaf):
+    scaled_product = make_scaled_product()
+    x, y = leaf(2.0), leaf(3.0)
+    assert scaled_product(x, y).item() == 6
+    assert scaled_product(x, y, 2.0).item() == scaled_product(x, y=y, scale=2.0).item() == 12
+    for call in (
+        lambda: scaled_product(x),
+        lambda: scaled_product(x, y, 1.0, 2.0),
+        lambda: scaled_product(x, y, 1.0, scale=2.0),
+        lambda: scaled_product(x, y, wrong=2.0),
+    ):
+        with pytest.raises(TypeError, match="scaled_product"):
+            call()
+
+
+def test_inputs_may_be_tensors_arrays_scalars_or_sequences(leaf, device):
+    scaled_product = make_scaled_product()
+    x = leaf([1.0, 2.0])
+    array = get_backend(device).asarray(np.array([3.0, 4.0]))
+    for other, expected in (
+        (array, [3, 8]),
+        (2, [2, 4]),
+        (np.float32(2), [2, 4]),
+        ([3, 4], [3, 8]),
+    ):
+        for y in (scaled_product(x, other), scaled_product(other, x)):
+            assert type(y) is ta.Tensor and y.tolist() == expected and y.dtype == np.float64
+    with ta.device(device):
+        alone = scaled_product(2.0, 3.0)
+    assert alone.device == device and alone.item() == 6 and not alone.requires_grad
+
+
+def test_the_rule_can_be_called_on_arrays_and_on_tensors(leaf, device):
+    scaled_product = make_scaled_product()
+    array = get_backend(device).asarray(np.array([3.0, 4.0]))
+    assert isinstance(scaled_product.rule(array, 2.0), get_backend(device).array_type)
+    assert isinstance(scaled_product.forward(array, 2.0), get_backend(device).array_type)
+    assert scaled_product.rule(leaf([1.0, 2.0]), array).requires_grad
+
+
+def test_an_input_without_a_product_gets_no_gradient(leaf):
+    @primitive
+    def masked(x, mask, /):
+        return x * mask
+
+    @masked.vjp("x")
+    def vjp(g, _out, _x, mask):
+        return g * mask
+
+    x, mask = leaf([1.0, 2.0]), leaf([1.0, 0.0])
+    masked(x, mask).sum().backward()
+    assert x.grad.tolist() == [1, 0] and mask.grad is None
+    assert not masked(x.detach(), mask).requires_grad
+
+
+def test_only_what_the_wanted_products_read_is_kept(leaf, device):
+    scaled_product = make_scaled_product()
+
+    def kept(x, y):
+        node = scaled_product(x, y)._node
+        return [array is not None for array in node.inputs] + [node.out is not None]
+
+    x, y = leaf([1.0]), leaf([2.0])
+    assert kept(x, y) == [True, True, False]
+    assert kept(x, y.detach()) == [False, True, False]
+    assert kept(x.detach(), y) == [True, False, False]
+    big = ta.tensor(np.ones(3), device=device)
+    result = scaled_product(leaf([1.0, 1.0, 1.0]), big * 1)
+    gone = weakref.ref(result)
+    result.sum()
+    del result
+    assert gone() is None
+
+
+def test_the_engine_unbroadcasts_and_casts_what_a_rule_returns(leaf):
+    scaled_product = make_scaled_product()
+    x, y = leaf([[1.0], [2.0]]), leaf([1.0, 10.0, 100.0], np.float32)
+    scaled_product(x, y).sum().backward()
+    assert x.grad.shape == (2, 1) and x.grad.tolist() == [[111], [111]]
+    assert y.grad.tolist() == [3, 3, 3] and y.grad.dtype == np.float32
+
+
+def test_a_product_of_the_wrong_shape_is_named(leaf):
+    @primitive
+    def broken(x, /):
+        return x * 1
+
+    @broken.vjp
+    def vjp(g, _out, _x):
+        return g[:1]
+
+    with pytest.raises(RuntimeError, match=r"backward of broken returned .*\(1,\).*\(3,\)"):
+        broken(leaf([1.0, 2.0, 3.0])).sum().backward()
+
+
+def test_variadic_primitives_differentiate_each_input(device, random):
+    @primitive(variadic=True)
+    def weighted_sum(*arrays, weights):
+        return sum(a * w for a, w in zip(arrays, weights))
+
+    @weighted_sum.vjp
+    def vjp(g, _out, *_arrays, position, weights):
+        return g * weights[position]
+
+    a, b, c = (random.standard_normal(3) for _ in range(3))
+    check_gradient(lambda *t: weighted_sum(*t, weights=(1.0, 2.0, 3.0)), a, b, c, device=device)
+
+
+def test_a_declaration_without_inputs_or_with_an_ambiguous_product_is_refused():
+    with pytest.raises(TypeError, match="write them before a slash"):
+
+        @primitive
+        def nothing(x):
+            return x
+
+    scaled_product = make_scaled_product()
+    with pytest.raises(TypeError, match=r'say which, as in @scaled_product\.vjp\("x"\)'):
+        scaled_product.vjp(lambda g, out, x, y: g)
+    with pytest.raises(ValueError, match="not in tuple"):
+        scaled_product.vjp("z")
+
+
+def test_float64_comes_from_float64_only(leaf):
+    @primitive
+    def careless(x, /):
+        return x * np.float64(2.0)  # promotes a float32 array, NumPy and CuPy alike
+
+    @careless.vjp
+    def vjp(g, _out, _x):
+        return g * np.float64(2.0)
+
+    x = leaf([1.0], np.float32)
+    y = careless(x)
+    y.sum().backward()
+    assert y.dtype == np.float32 and x.grad.dtype == np.float32
+    assert careless(leaf([1.0])).dtype == np.float64
+
+
+def test_inputs_on_two_devices_are_refused_by_name():
+    scaled_product = make_scaled_product()
+    x, y = ta.tensor([1.0], device="cpu"), ta.tensor([1.0], device="strict")
+    with pytest.raises(TypeError, match=r"x on cpu, y on strict.*move one with \.to\(device\)"):
+        scaled_product(x, y)
+
+
+@pytest.fixture
+def kernel(device):
+    """A kernel for ``tripled`` that counts its calls, and the primitive it stands in for."""
+    calls = {"forward": 0, "backward": 0}
+
+    @primitive
+    def tripled(x, /):
+        return x * 3
+
+    @tripled.vjp
+    def vjp(g, _out, _x):
+        return g * 3
+
+    def forward(x):
+        if x.ndim != 1:
+            return NotImplemented
+        calls["forward"] += 1
+        return x * 3, ("residual", x.shape)
+
+    def backward(g, residuals):
+        calls["backward"] += 1
+        assert residuals == ("residual", g.shape)
+        return g * 3
+
+    register_kernel("tripled", get_backend(device).kind, forward, backward)
+    assert ("tripled", get_backend(device).kind) in registered_kernels()
+    return tripled, calls
+
+
+def test_a_kernel_runs_in_place_of_the_rule(kernel, leaf):
+    tripled, calls = kernel
+    x = leaf([1.0, 2.0])
+    tripled(x).sum().backward()
+    assert x.grad.tolist() == [3, 3] and calls == {"forward": 1, "backward": 1}
+
+
+def test_reference_switches_kernels_off(kernel, leaf):
+    tripled, calls = kernel
+    x = leaf([1.0, 2.0])
+    with ta.reference():
+        tripled(x).sum().backward()
+    assert x.grad.tolist() == [3, 3] and calls == {"forward": 0, "backward": 0}
+
+
+def test_a_kernel_may_decline(kernel, leaf):
+    tripled, calls = kernel
+    x = leaf([[1.0, 2.0]])
+    tripled(x).sum().backward()
+    assert x.grad.tolist() == [[3, 3]] and calls == {"forward": 0, "backward": 0}
+
+
+def test_a_recorded_backward_uses_the_rule(kernel, leaf):
+    tripled, calls = kernel
+    x = leaf([1.0, 2.0])
+    (gradient,) = ta.grad((tripled(x) ** 2).sum(), x, create_graph=True)
+    assert gradient.requires_grad and gradient.tolist() == [18, 36]
+    assert calls["backward"] == 0
+    (second,) = ta.grad(gradient.sum(), x)
+    assert second.tolist() == [18, 18]
+
+
+def test_what_a_kernel_returns_is_owned_and_added_into(leaf, device):
+    @primitive
+    def pair(x, y, /):
+        return x + y
+
+    @pair.vjp("x")
+    def vjp_x(g, _out, _x, _y):
+        return g
+
+    @pair.vjp("y")
+    def vjp_y(g, _out, _x, _y):
+        return g
+
+    register_kernel(
+        "pair", get_backend(device).kind, lambda x, y: (x + y, None), lambda g, _: (g, g)
+    )
+    x, y = leaf([1.0]), leaf([2.0])
+    h = pair(x, y)
+    (pair(h, x) + pair(y, h)).sum().backward()
+    assert x.grad.tolist() == [3] and y.grad.tolist() == [3]
+
+
+def test_a_kernel_may_leave_an_input_to_the_rule(leaf, device):
+    scaled_product = make_scaled_product()
+    xp = array_namespace(get_backend(device).zeros((1,), np.float64))
+    register_kernel(
+        "scaled_product",
+        get_backend(device).kind,
+        lambda x, y, scale=1.0: (x * y * scale, y),
+        lambda g, y: (xp.multiply(g, y), None),
+    )
+    x, y = leaf([2.0]), leaf([5.0])
+    scaled_product(x, y).sum().backward()
+    assert x.grad.tolist() == [5] and y.grad.tolist() == [2]
