@@ -95,8 +95,10 @@ def test_SM_08_a_masked_score_in_log_softmax(leaf, equals):
 
 @KINDS
 def test_SM_10_a_score_that_float16_holds_only_after_its_scale(leaf, device, kind):
-    q, k = leaf(np.full((1, 64), 40), "float16"), leaf(np.full((2, 64), 40), "float16")
-    v = leaf([[1, 0], [0, 1]], "float16")
+    q, v = leaf(np.full((1, 64), 40), "float16"), leaf([[1, 0], [0, 1]], "float16")
+    unequal = leaf(np.array([[40.0], [38.0]]) * np.ones(64), "float16")
+    assert ta.scaled_dot_product_attention(q, unequal, v, kind=kind).tolist() == [[1, 0]]
+    k = leaf(np.full((2, 64), 40), "float16")
     out = ta.scaled_dot_product_attention(q, k, v, kind=kind)
     assert out.dtype == "float16" and out.tolist() == [[0.5, 0.5]]
     out.backward(ta.tensor(np.array([[1, 0]], "float16"), device=device))
