@@ -53,7 +53,7 @@ def test_training_learns(tmp_path, tiny, display):
 
 
 def test_a_fresh_model_is_as_good_as_guessing(tmp_path, tiny):
-    trainer = begin(make_config(tiny, dim=64), tmp_path / "run")
+    trainer = begin(make_config(tiny), tmp_path / "run")
     uniform = math.log(len(trainer.dataset.vocabulary))
     assert trainer.evaluate().validation_loss == pytest.approx(uniform, rel=0.02)
 

@@ -19,6 +19,9 @@ def run(path, how):
     check_ranges(how)
     loaded = load_run(path, how.state, how.device)
     vocabulary = loaded.vocabulary
+    block_size = loaded.config.architecture.block_size
+    if how.slide > block_size:
+        raise InputError(f"--slide must be at most the block size {block_size}, given {how.slide}")
     prompt = vocabulary.encode(how.prompt, how.unknown)
     known = vocabulary.decode(prompt)
     if not len(prompt):

@@ -6,6 +6,7 @@ import math
 from ..models import GPT, GPTConfig
 from ..nn import Linear
 from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
+from .parallel import ParallelStep
 from .step import PlainStep
 
 
@@ -23,7 +24,9 @@ def build_model(config, vocabulary_size):
 
 
 def build_step(model, config):
-    """What computes a batch's loss and gradients, on ``config.run.workers`` threads."""
+    """What computes a batch's loss and gradients, on the CPU on ``config.run.workers`` threads."""
+    if model.device == "cpu":
+        return ParallelStep(model, config.run.workers)
     return PlainStep(model)
 
 

@@ -1,0 +1,120 @@
+"""``tinyattn sample``: text as asked for, or one sentence."""
+
+import pytest
+
+from .conftest import TEXT, command
+
+
+def test_a_sample_continues_the_prompt_for_the_length(call, trained):
+    answer = call("sample", trained, "--prompt", "the ", "--length", 30, "--seed", 1)
+    assert answer.status == 0
+    assert answer.output.startswith("the ") and answer.output.endswith("\n")
+    assert len(answer.output) == len("the ") + 30 + 1
+    assert set(answer.output) <= set(TEXT)
+
+
+def test_a_seed_gives_the_same_text_and_another_seed_another(call, trained):
+    first = call("sample", trained, "--seed", 1, "--length", 40).output
+    assert call("sample", trained, "--seed", 1, "--length", 40).output == first
+    assert call("sample", trained, "--seed", 2, "--length", 40).output != first
+
+
+def test_temperature_zero_is_top_k_one(call, trained):
+    greedy = call("sample", trained, "--temperature", 0, "--length", 40, "--prompt", "q").output
+    one = call("sample", trained, "--top-k", 1, "--length", 40, "--prompt", "q").output
+    none = call("sample", trained, "--top-p", 0, "--length", 40, "--prompt", "q").output
+    assert greedy == one == none
+
+
+def test_the_last_state_can_be_sampled_on_another_device(call, trained):
+    words = ["sample", trained, "--state", "last", "--seed", 3, "--length", 20]
+    assert call(*words).output == call(*words, "--device", "strict").output
+
+
+def test_an_unknown_character_is_listed_or_skipped(call, refuse, trained):
+    message = refuse("sample", trained, "--prompt", "the \N{SNOWMAN} Q")
+    assert "'Q' (position 6)" in message and "'☃' (position 4)" in message
+    answer = call("sample", trained, "--prompt", "the ☃", "--unknown", "skip", "--length", 3)
+    assert answer.status == 0 and answer.output.startswith("the ")
+    message = refuse("sample", trained, "--prompt", "☃", "--unknown", "skip")
+    assert "no character of --prompt is known" in message
+
+
+def test_an_empty_prompt_begins_a_line(call, trained):
+    answer = call("sample", trained, "--prompt", "", "--length", 5, "--seed", 0)
+    assert answer.status == 0 and len(answer.output) == 6
+
+
+def test_a_lone_surrogate_is_one_sentence(refuse, trained):
+    assert r"'\udc9d' (position 0)" in refuse("sample", trained, "--prompt", "\udc9d")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--temperature", "-1"], "--temperature must be at least 0, given -1"),
+        (["--temperature", "nan"], "--temperature must be"),
+        (["--top-k", "0"], "--top-k must be at least 1, given 0"),
+        (["--top-p", "1.1"], "--top-p must be at least 0 and at most 1, given 1.1"),
+        (["--length", "-3"], "--length must be at least 1, given -3"),
+        (["--slide", "9"], "--slide must be at most the block size 8, given 9"),
+        (["--state", "first"], "best"),
+        (["--device", "tpu"], "unknown device 'tpu'"),
+    ],
+)
+def test_an_option_out_of_range(refuse, trained, words, message):
+    assert message in refuse("sample", trained, *words)
+
+
+def test_what_is_no_run(refuse, tmp_path):
+    assert "there is no directory" in refuse("sample", tmp_path / "nowhere")
+    assert "is not a run" in refuse("sample", tmp_path)
+    assert "requires an argument" in refuse("sample")
+
+
+def test_a_damaged_checkpoint_is_one_sentence(refuse, trained, tmp_path):
+    import shutil
+
+    shutil.copytree(trained, tmp_path / "run")
+    path = tmp_path / "run" / "best" / "model.safetensors"
+    content = path.read_bytes()
+    for damaged in (b"", content[:10], content[: len(content) // 2], content[:-1]):
+        path.write_bytes(damaged)
+        assert "is damaged" in refuse("sample", tmp_path / "run")
+    path.unlink()
+    assert "is missing" in refuse("sample", tmp_path / "run")
+
+
+def test_a_checkpoint_of_another_model_names_the_tensor_and_both_shapes(refuse, trained, tmp_path):
+    import shutil
+
+    shutil.copytree(trained, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    path.write_text(path.read_text().replace('"dim": 16', '"dim": 32'))
+    message = refuse("sample", tmp_path / "run")
+    assert "'embedding.weight' of shape (30, 16), and the model's is (30, 32)" in message
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_that_cannot_show_a_character_gets_an_escape(tmp_path, encoding):
+    from tinyattn.cli import main
+
+    text = tmp_path / "text.txt"
+    text.write_text("☃\U0001f600 → " * 100, encoding="utf-8")
+    words = "--layers 1 --heads 1 --dim 4 --block-size 4 --steps 1 --sample-every 0".split()
+    assert main(["train", "--data", str(text), "--out", str(tmp_path / "run"), *words]) == 0
+    process = command(
+        *("sample", tmp_path / "run", "--prompt", "☃", "--length", 20, "--temperature", 5),
+        env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+    )
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, b"")
+    assert output.startswith(b"\\u2603")
+
+
+def test_a_reader_that_leaves_is_no_error(trained):
+    process = command("sample", trained, "--length", 5000)
+    process.stdout.read(5)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0

@@ -1,0 +1,232 @@
+"""``tinyattn train``: what it prints and leaves, and how it refuses what it cannot use."""
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from tinyattn.train.metrics import read_metrics
+from tinyattn.train.run import RunDirectory
+
+from .conftest import TINY, command
+
+
+def test_a_run_prints_its_way_and_says_how_to_go_on(call, text_file):
+    answer = call(
+        *("train", "--data", text_file, "--steps", 20, "--evaluate-every", 10),
+        *("--sample-every", 20, "--sample-length", 30, *TINY),
+    )
+    assert answer.status == 0, answer.error
+    lines = answer.output.splitlines()
+    assert lines[0].startswith("text   ") and "984 characters (30 different)" in lines[0]
+    evaluations = [line for line in lines if "validation " in line and line.startswith("step")]
+    assert len(evaluations) == 2
+    assert all("unigram" in line and "bigram" in line for line in evaluations)
+    assert "--- a sample after step 20" in lines
+    assert lines[-1] == 'let it write with:  tinyattn sample runs/text-fast --prompt "..."'
+    run = RunDirectory.open("runs/text-fast")
+    assert {path.name for path in run.path.iterdir()} == {
+        *("best", "last", "config.json", "vocab.json", "metrics.jsonl", "loss.png"),
+    }
+
+
+def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_file, tmp_path):
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps({"preset": "nanogpt-cpu", "heads": 4, "steps": 3, "dim": 16}))
+    words = ["train", "--config", file, "--data", text_file, "--heads", 2, "--out", "given"]
+    assert call(*words, "--block-size", 8, "--layers", 1).status == 0
+    config = RunDirectory.open("given").config()
+    assert (config.run.preset, config.architecture.heads, config.run.steps) == ("nanogpt-cpu", 2, 3)
+    assert config.architecture.positions == "learned"
+
+    # A run's own config.json is such a file; it takes a new directory.
+    assert call("train", "--config", trained / "config.json", "--steps", 2).status == 0
+    config = RunDirectory.open("runs/text-fast").config()
+    assert (config.run.steps, config.architecture.dim) == (2, 16)
+
+
+def test_a_stopped_run_goes_on_with_resume(call, text_file):
+    words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
+    answer = call(*words, "--stop-after", 3)
+    assert answer.status == 0
+    assert answer.output.endswith(
+        "saved after step 3 of 8\ngo on with:  tinyattn train --resume run\n"
+    )
+    answer = call("train", "--resume", "run")
+    assert answer.status == 0
+    assert "going on after step 3" in answer.output
+    lines = read_metrics("run/metrics.jsonl")
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 9))
+
+
+def test_help_shows_every_option_with_default_and_unit(call):
+    answer = call("train", "--help")
+    text = " ".join(answer.output.replace("│", " ").split())
+    assert answer.status == 0
+    assert "--steps INT Optimiser steps in all [steps]. [default: 300]" in text
+    for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
+        assert name in text
+    assert "--learning-rate" in text and "[per step]" in text
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "there is no file"),
+        (b"", "is empty"),
+        (b"  \n\n", "nothing but white space"),
+        (b"good so far\n\xff\xfe", "byte 0xff at offset 12 (line 2)"),
+        (b"short", "too short for blocks of 64"),
+        (b"abcdefghij" * 10, "90 are for training and 10 for validation"),
+    ],
+)
+def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "given.txt").write_bytes(content)
+    assert message in refuse("train", "--data", "given.txt")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--steps", "0"], "--steps must be at least 1, given 0"),
+        (["--steps", "many"], '"many"'),
+        (["--dropout", "1.5"], "--dropout must be at least 0 and below 1, given 1.5"),
+        (["--learning-rate", "nan"], "--learning-rate must be above 0, given nan"),
+        (["--heads", "3"], "--dim 128 cannot be shared by --heads 3"),
+        (["--preset", "slow"], "fast"),
+        (["--stpes", "3"], "Did you mean --steps"),
+        (["--device", "tpu"], "unknown device 'tpu'"),
+        (["--config", "none.json"], "there is no file none.json"),
+        (["--resume", "nowhere"], "there is no directory nowhere"),
+        (["--out"], "--out requires an argument"),
+    ],
+)
+def test_an_option_that_cannot_be_used(refuse, words, message):
+    assert message in refuse("train", *words)
+
+
+def test_a_config_file_that_is_none(refuse, tmp_path):
+    for content, message in [
+        (b"{", "is not JSON"),
+        (b"[]", "must hold a JSON object"),
+        (b'{"stepz": 3}', "unknown option 'stepz'"),
+        (b"\xff", "is not UTF-8"),
+    ]:
+        (tmp_path / "options.json").write_bytes(content)
+        assert message in refuse("train", "--config", "options.json")
+
+
+def test_a_directory_that_holds_a_run_is_left_alone(refuse, trained, text_file):
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    message = refuse("train", "--data", text_file, "--out", trained)
+    assert "already holds a run" in message and f"--resume {trained}" in message
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+
+
+def test_an_out_that_is_a_file(refuse, text_file, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refuse("train", "--data", text_file, "--out", "file")
+
+
+def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "is not a run" in refuse("train", "--resume", "empty")
+    assert "has done its 20 steps" in refuse("train", "--resume", trained)
+    assert "leave out --out" in refuse("train", "--resume", trained, "--out", "other")
+    assert "cannot change on resumption" in refuse("train", "--resume", trained, "--dim", 64)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes a device that is always full")
+def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
+    refuse, call, text_file, monkeypatch, tmp_path
+):
+    words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
+    call(*words, "--stop-after", 3)
+    from tinyattn.train import files
+
+    plain = files._write_through
+
+    def full(path, content):
+        # The system itself says that there is no space left, for the optimiser's file only.
+        plain("/dev/full" if path.name == "optimizer.safetensors" else path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_write_through", full)
+        assert "No space left on device" in refuse("train", "--resume", "run")
+    assert RunDirectory.open("run").read_state("last")["step"] == 3
+    assert sorted(path.name for path in (tmp_path / "run").iterdir() if "last" in path.name) == [
+        "last"
+    ]
+    assert call("train", "--resume", "run").status == 0
+
+
+def test_a_loss_that_is_not_finite_is_a_failed_run(call, text_file):
+    words = ["train", "--data", text_file, "--steps", 30, "--optimizer", "adamw", *TINY]
+    answer = call(*words, "--learning-rate", 1e30, "--warmup-steps", 0, "--clip", 0)
+    assert answer.status == 1
+    assert "is not finite" in answer.error and "learning rate 1e+30" in answer.error
+    assert answer.error.count("\n") == 1
+
+
+# ---- signals
+
+
+def read_until(process, word):
+    for line in process.stdout:
+        if word in line:
+            return
+    raise AssertionError(process.stderr.read())
+
+
+LONG = ["--steps", "100000", "--evaluate-every", "10", "--sample-every", "0", "--out", "run", *TINY]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number, call):
+    process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
+    read_until(process, b"validation ")
+    process.send_signal(number)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == b""
+    assert b"go on with:  tinyattn train --resume run" in output
+    step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
+    assert f"saved after step {step} of".encode() in output
+    assert call("train", "--resume", "run", "--stop-after", 2).status == 0
+    assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == step + 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="SIGKILL is POSIX")
+def test_a_kill_at_any_moment_leaves_a_run_that_goes_on(text_file, tmp_path, call, random):
+    process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
+    for _ in range(3):
+        read_until(process, b"validation ")
+        for _ in range(random.integers(3)):
+            read_until(process, b"validation ")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        run = RunDirectory.open(tmp_path / "run")
+        state = run.read_state("last")
+        settings = state["optimizer"]["adamw"]["steps"]
+        assert set(settings.values()) == {state["step"]}
+        run.read_model("best")
+        process = command("train", "--resume", "run", cwd=tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert call("sample", "run", "--length", 5).status == 0
+
+
+def test_the_module_is_the_command(text_file, tmp_path):
+    process = command("train", "--data", "nowhere.txt", cwd=tmp_path)
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, b"")
+    assert error.decode().startswith("tinyattn: there is no file nowhere.txt")
+    assert sys.executable not in error.decode()
