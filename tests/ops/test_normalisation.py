@@ -118,3 +118,13 @@ def test_no_rows_give_no_rows_and_a_weight_gradient_of_zeros(device, normalise):
     out.sum().backward()
     assert x.grad.shape == (0, 4)
     assert weight.grad.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+def test_integers_and_lists_are_taken_as_float32(device, normalise):
+    expected = normalise(ta.tensor([1.0, 2.0, 4.0]), 3).numpy()
+    with ta.device(device):
+        for x in ([1, 2, 4], ta.tensor([1, 2, 4])):
+            out = normalise(x, 3)
+            assert out.dtype == "float32" and out.device == device
+            np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)

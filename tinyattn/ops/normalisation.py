@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..autograd import primitive
+from ..autograd import Tensor, primitive
 from ..backend import array_namespace
 from .conversion import at_least_float32
 
@@ -32,6 +32,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     array([[-1.225,  0.   ,  1.225],
            [ 0.   ,  0.   ,  0.   ]], dtype=float32)
     """
+    x = x if isinstance(x, Tensor) else Tensor(x)
     axes = _last_axes("layer_norm", x, normalized_shape, eps, weight=weight, bias=bias)
     return normalise_layer(x, weight, bias, axes=axes, eps=eps)
 
@@ -55,6 +56,7 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
     >>> ta.rms_norm(ta.tensor([3.0, 4.0]), 2).numpy().round(4)
     array([0.8485, 1.1314], dtype=float32)
     """
+    x = x if isinstance(x, Tensor) else Tensor(x)
     if eps is None:
         eps = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).eps)
     axes = _last_axes("rms_norm", x, normalized_shape, eps, weight=weight)
