@@ -31,8 +31,8 @@ def warmup_cosine(step, *, peak, decay, minimum=0.0, warmup=0):
     >>> [round(warmup_cosine(step, peak=1.0, minimum=0.1, warmup=4, decay=4), 3) for step in range(7)]
     [0.2, 0.4, 0.6, 0.8, 1.0, 0.1, 0.1]
     """
-    share = _decay_share(step, warmup, decay)
-    return minimum + (peak * _warmup_share(step, warmup) - minimum) * _cosine(share)
+    left = _cosine(_decay_share(step, warmup, decay))
+    return _between(minimum, peak * _warmup_share(step, warmup), left)
 
 
 def warmup_linear(step, *, peak, decay, minimum=0.0, warmup=0):
@@ -41,8 +41,8 @@ def warmup_linear(step, *, peak, decay, minimum=0.0, warmup=0):
     >>> [warmup_linear(step, peak=1.0, warmup=1, decay=3) for step in range(5)]
     [0.5, 1.0, 0.5, 0.0, 0.0]
     """
-    share = _decay_share(step, warmup, decay)
-    return minimum + (peak * _warmup_share(step, warmup) - minimum) * (1 - share)
+    left = 1 - _decay_share(step, warmup, decay)
+    return _between(minimum, peak * _warmup_share(step, warmup), left)
 
 
 def trapezoid(step, *, peak, decay, minimum=0.0, warmup=0, decay_share=0.5, shape="linear"):
@@ -63,7 +63,11 @@ def trapezoid(step, *, peak, decay, minimum=0.0, warmup=0, decay_share=0.5, shap
     start = max(warmup, decay - decay_share * decay)
     share = _decay_share(step, start, decay)
     left = 1 - share if shape == "linear" else _cosine(share)
-    return minimum + (peak * _warmup_share(step, warmup) - minimum) * left
+    return _between(minimum, peak * _warmup_share(step, warmup), left)
+
+
+def _between(minimum, maximum, share):
+    return float(minimum + (maximum - minimum) * share)
 
 
 def _warmup_share(step, warmup):

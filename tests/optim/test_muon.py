@@ -1,0 +1,77 @@
+"""Muon: orthogonal updates, matrices side by side, and shapes in either direction."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn import optim
+from tinyattn.optim.muon import newton_schulz
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (3, 4, 8)])
+def test_newton_schulz_keeps_singular_vectors_and_lifts_singular_values(shape, random):
+    matrices = random.normal(size=shape)
+    found = newton_schulz(matrices)
+    u, s, vt = np.linalg.svd(matrices, full_matrices=False)
+    left = np.swapaxes(u, -1, -2) @ found @ np.swapaxes(vt, -1, -2)
+    values = np.diagonal(left, axis1=-2, axis2=-1)
+    np.testing.assert_allclose(left, values[..., None] * np.eye(shape[-2]), atol=1e-10)
+    large = s / np.sqrt((s**2).sum(axis=-1, keepdims=True)) > 0.01
+    assert np.all((values[large] > 0.6) & (values[large] < 1.3))
+
+
+def test_newton_schulz_does_not_change_its_input(random):
+    matrices = random.normal(size=(2, 3, 4))
+    before = matrices.copy()
+    newton_schulz(matrices)
+    assert np.array_equal(matrices, before)
+
+
+def moved(shape, device, gradient, **options):
+    parameter = ta.tensor(np.zeros(shape), requires_grad=True, device=device)
+    parameter.grad = ta.tensor(gradient, device=device)
+    optim.Muon([parameter], lr=1.0, **options).step()
+    return parameter.numpy()
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 12), (12, 4)])
+def test_a_step_is_orthogonal_and_as_large_as_the_shape_says(shape, device, random):
+    gradient = random.normal(size=shape)
+    update = -moved(shape, device, gradient)
+    scale = np.sqrt(max(1, shape[1] / shape[0]))  # (in, out): more outputs, larger steps
+    values = np.linalg.svd(update / scale)[1]
+    assert values.min() > 0.6 and values.max() < 1.3
+    assert (update * gradient).sum() > 0
+
+
+def test_parts_side_by_side_are_made_orthogonal_each_by_itself(device, random):
+    gradient = random.normal(size=(4, 12))
+    together = moved((4, 12), device, gradient, parts=3)
+    apart = [moved((4, 4), device, gradient[:, part : part + 4]) for part in (0, 4, 8)]
+    np.testing.assert_allclose(together, np.concatenate(apart, axis=1), atol=1e-12)
+    assert np.abs(together - moved((4, 12), device, gradient)).max() > 0.1
+
+
+def test_parts_must_divide_the_columns():
+    with pytest.raises(ValueError, match="parts=3"):
+        optim.Muon([ta.tensor([[1.0, 2.0]])], parts=3)
+
+
+def test_the_momentum_is_nesterovs(device, random):
+    first, second = random.normal(size=(2, 3, 3))
+    parameter = ta.tensor(np.zeros((3, 3)), requires_grad=True, device=device)
+    optimizer = optim.Muon([parameter], lr=1.0, momentum=0.5)
+    steps = []
+    for gradient in (first, second):
+        before = parameter.numpy()
+        parameter.grad = ta.tensor(gradient, device=device)
+        optimizer.step()
+        steps.append(before - parameter.numpy())
+    np.testing.assert_allclose(steps[0], newton_schulz(first), atol=1e-6)
+    # The momentum is now second + first / 2; looking ahead adds half of it to the gradient.
+    expected = newton_schulz(second + 0.5 * (second + 0.5 * first))
+    np.testing.assert_allclose(steps[1], expected, atol=1e-6)
+
+
+def test_a_gradient_of_zeros_moves_nothing(device):
+    assert np.all(moved((3, 3), device, np.zeros((3, 3))) == 0)

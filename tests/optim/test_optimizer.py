@@ -1,0 +1,240 @@
+"""What all optimisers share: groups, flat storage, dtype, saved states and errors."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn import nn, optim
+
+OPTIMIZERS = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "adamw": lambda p: optim.AdamW(p, lr=0.1),
+    "muon": lambda p: optim.Muon(p, lr=0.1),
+}
+EVERY = pytest.mark.parametrize("name", OPTIMIZERS)
+
+
+def matrices(device, count=3, dtype="float64"):
+    random = np.random.default_rng(1)
+    return [
+        ta.tensor(random.normal(size=(4, 3)).astype(dtype), requires_grad=True, device=device)
+        for _ in range(count)
+    ]
+
+
+def step(optimizer, parameters, seed=2):
+    random = np.random.default_rng(seed)
+    for parameter in parameters:
+        gradient = random.normal(size=parameter.shape).astype(parameter.dtype)
+        parameter.grad = ta.tensor(gradient, device=parameter.device)
+    optimizer.step()
+
+
+def hosts(parameters):
+    return [parameter.numpy() for parameter in parameters]
+
+
+@EVERY
+def test_the_parameters_become_views_and_keep_their_numbers(name, device):
+    parameters = matrices(device)
+    before = hosts(parameters)
+    OPTIMIZERS[name](parameters)
+    for parameter, old in zip(parameters, before):
+        assert np.array_equal(parameter.numpy(), old)
+
+
+@EVERY
+def test_how_parameters_lie_in_memory_changes_no_number(name, device):
+    """One storage for all, or an optimiser for each: the same."""
+    together, apart = matrices(device), matrices(device)
+    one = OPTIMIZERS[name](together)
+    many = [OPTIMIZERS[name]([parameter]) for parameter in apart]
+    for seed in range(3):
+        step(one, together, seed)
+        step(type("All", (), {"step": lambda self: [o.step() for o in many]})(), apart, seed)
+    for a, b in zip(hosts(together), hosts(apart)):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+@EVERY
+def test_a_generator_of_parameters_is_taken(name, device):
+    parameters = matrices(device)
+    before = hosts(parameters)
+    step(OPTIMIZERS[name](parameter for parameter in parameters), parameters)
+    assert all(not np.array_equal(a, b) for a, b in zip(hosts(parameters), before))
+
+
+@EVERY
+def test_a_parameter_without_gradient_is_not_touched(name, device):
+    parameters = matrices(device)
+    optimizer = OPTIMIZERS[name](parameters)
+    step(optimizer, parameters)
+    before = hosts(parameters)
+    parameters[1].grad = None
+    optimizer.step()
+    changed = [not np.array_equal(a, b) for a, b in zip(hosts(parameters), before)]
+    assert changed == [True, False, True]
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_dtype_of_a_parameter_stays_whatever_the_learning_rate_is(name, dtype, device):
+    parameters = matrices(device, dtype=dtype)
+    optimizer = OPTIMIZERS[name](parameters)
+    optimizer.param_groups[0]["lr"] = np.float64(0.1)
+    step(optimizer, parameters)
+    state = np.dtype("float64" if dtype == "float64" else "float32")
+    assert {p.dtype for p in parameters} == {p.grad.dtype for p in parameters} == {np.dtype(dtype)}
+    assert {array.dtype for array in optimizer.state_dict()["arrays"].values()} == {state}
+
+
+@EVERY
+def test_a_restored_optimizer_goes_on_to_the_last_bit(name, device):
+    parameters = matrices(device)
+    optimizer = OPTIMIZERS[name](parameters)
+    step(optimizer, parameters, 1)
+    step(optimizer, parameters, 2)
+    state = optimizer.state_dict()
+    settings = json.loads(json.dumps(state["settings"]))
+    others = copy.deepcopy(parameters)
+    restored = OPTIMIZERS[name](others)
+    restored.param_groups[0]["lr"] = 77.0
+    restored.load_state_dict({"arrays": state["arrays"], "settings": settings})
+    assert restored.param_groups[0]["lr"] == 0.1
+    for seed in (3, 4):
+        step(optimizer, parameters, seed)
+        step(restored, others, seed)
+    for a, b in zip(hosts(parameters), hosts(others)):
+        assert np.array_equal(a, b)
+
+
+def test_a_state_bears_the_names_of_the_parameters():
+    model = nn.Linear(2, 3)
+    state = optim.AdamW(model.named_parameters()).state_dict()
+    assert set(state["arrays"]) == {
+        f"{name}.{moment}_moment" for name in ("weight", "bias") for moment in ("first", "second")
+    }
+    assert state["arrays"]["weight.first_moment"].shape == (2, 3)
+    assert state["settings"]["steps"] == {"weight": 0, "bias": 0}
+
+
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(device):
+    parameters = matrices(device)
+    optimizer = optim.AdamW(parameters)
+    step(optimizer, parameters)
+    before = optimizer.state_dict()
+    state = optimizer.state_dict()
+    state["arrays"]["0.first_moment"] = np.zeros((1, 3))
+    del state["arrays"]["1.second_moment"]
+    with pytest.raises(ValueError) as error:
+        optimizer.load_state_dict(state)
+    assert "0.first_moment has shape (1, 3), expected (4, 3)" in str(error.value)
+    assert "1.second_moment is missing" in str(error.value)
+    for name, array in optimizer.state_dict()["arrays"].items():
+        assert np.array_equal(array, before["arrays"][name])
+    with pytest.raises(ValueError, match="groups, expected 2"):
+        optim.AdamW([{"params": parameters[:1]}, {"params": parameters[1:]}]).load_state_dict(
+            before
+        )
+
+
+def test_a_step_is_seen_by_a_graph_that_still_needs_the_old_weight(device):
+    (parameter,) = matrices(device, 1)
+    loss = (parameter * parameter).sum()
+    step(optim.SGD([parameter], lr=0.1), [parameter])
+    with pytest.raises(RuntimeError, match="changed after it was used"):
+        loss.backward()
+
+
+def test_data_assigned_to_a_parameter_is_what_the_next_step_starts_from(device):
+    (parameter,) = matrices(device, 1)
+    optimizer = optim.SGD([parameter], lr=1.0)
+    parameter.data = ta.ones((4, 3), device=device)._data.astype(np.float64)
+    parameter.grad = ta.tensor(np.full((4, 3), 0.25), device=device)
+    optimizer.step()
+    assert np.array_equal(parameter.numpy(), np.full((4, 3), 0.75))
+
+
+def test_state_loaded_into_the_model_reaches_the_flat_storage(device):
+    model = nn.Linear(3, 2).to(device)
+    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    model.load_state_dict({"weight": np.ones((3, 2)), "bias": np.zeros(2)})
+    model.weight.grad = ta.ones((3, 2), device=device)
+    optimizer.step()
+    assert np.all(model.weight.numpy() == 0)
+
+
+def test_a_model_that_was_moved_needs_a_new_optimizer():
+    model = nn.Linear(2, 2)
+    optimizer = optim.SGD(model.parameters())
+    model.to("float64")
+    with pytest.raises(RuntimeError, match="make the optimiser after moving the model"):
+        optimizer.step()
+
+
+def test_parameters_of_different_types_live_side_by_side(device):
+    single, double = matrices(device, 1, "float32"), matrices(device, 1, "float64")
+    optimizer = optim.AdamW(single + double, lr=0.1)
+    step(optimizer, single + double)
+    assert [parameter.dtype for parameter in single + double] == [np.float32, np.float64]
+
+
+def test_zero_grad_forgets_gradients(device):
+    parameters = matrices(device)
+    optimizer = optim.SGD(parameters)
+    step(optimizer, parameters)
+    optimizer.zero_grad()
+    assert all(parameter.grad is None for parameter in parameters)
+
+
+def test_a_gradient_that_was_summed_into_the_flat_buffer_is_not_copied(device):
+    parameters = matrices(device)
+    optimizer = optim.SGD(parameters, lr=1.0)
+    storage = optimizer._storages[0].storage
+    before = hosts(parameters)
+    for parameter, view in zip(parameters, storage.gradient_views):
+        view[...] = 1.0
+        parameter.grad = ta.Tensor._wrap(view)
+    optimizer.step()
+    for a, b in zip(hosts(parameters), before):
+        np.testing.assert_allclose(a, b - 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda p: optim.SGD([]), ValueError, "no parameters"),
+        (lambda p: optim.SGD(p), TypeError, "got one tensor"),
+        (lambda p: optim.SGD([1.0]), TypeError, "got float"),
+        (lambda p: optim.SGD([p * 2]), ValueError, "leaf"),
+        (lambda p: optim.SGD([ta.tensor([1, 2])]), ValueError, "int64"),
+        (lambda p: optim.SGD([p], lr=-1), ValueError, "lr must be at least 0, got -1"),
+        (lambda p: optim.SGD([p], lr=float("nan")), ValueError, "lr must be"),
+        (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov"),
+        (lambda p: optim.AdamW([p], betas=(0.9, 1.0)), ValueError, "betas"),
+        (lambda p: optim.AdamW([p], eps=-1), ValueError, "eps"),
+        (lambda p: optim.AdamW([{"params": [p], "beta": 1}]), TypeError, "beta"),
+        (lambda p: optim.AdamW([{"params": [p]}, {"params": [p]}]), ValueError, "in two groups"),
+        (lambda p: optim.Muon([p]), ValueError, r"matrices, got a parameter of shape \(2,\)"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, error, words):
+    with pytest.raises(error, match=words):
+        make(ta.tensor([1.0, 2.0], requires_grad=True))
+
+
+def test_repr_shows_groups_and_options():
+    text = repr(optim.SGD(nn.Linear(2, 3).parameters(), lr=0.5))
+    assert "2 parameters, 9 numbers: lr=0.5" in text
+
+
+def test_weight_decay_is_for_matrices_only():
+    model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Embedding(4, 3))
+    groups = optim.weight_decay_groups(model.named_parameters(), 0.1)
+    names = [[name for name, _ in group["params"]] for group in groups]
+    assert names == [["0.weight", "2.weight"], ["0.bias", "1.weight", "1.bias"]]
+    assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+    assert len(optim.weight_decay_groups(nn.Linear(2, 2, bias=False).named_parameters(), 1)) == 1
