@@ -104,6 +104,32 @@ def make_app():
 
         return sample.run(run, how)
 
+    @app.command
+    def gradcheck(
+        run: Annotated[
+            str | None, Parameter(help="Directory of a run whose model is checked; the library without it.")
+        ] = None,
+        /,
+        *,
+        op: Annotated[str | None, Parameter(help="Check one operation or block [name].")] = None,
+        device: Annotated[str | None, Parameter(help="Device: cpu, cuda, cuda:N or strict.")] = None,
+        html: Annotated[str | None, Parameter(help="Write a page with the step-size curves [file].")] = None,
+        broken: Annotated[
+            str | None,
+            Parameter(name="--break", help="Plant known mistakes into an operation's rule, such as softmax."),
+        ] = None,
+        order: Annotated[
+            Literal[1, 2] | None, Parameter(help="2 checks the gradients of the gradients as well.")
+        ] = None,
+        seed: Annotated[CountOrZero, Parameter(help="Of inputs, cotangents and directions.")] = 0,
+    ):
+        """Hold every gradient against differences; status 1 if one is wrong."""
+        from . import gradcheck
+
+        return gradcheck.run(
+            run, op=op, device=device, html=html, broken=broken, order=order, seed=seed
+        )
+
     return app
 
 

@@ -419,12 +419,13 @@ class _ArgumentCheck:
         allowed = settings.atol * min(1.0, scale) + settings.rtol * abs(numeric) + floor
         return abs(analytic - numeric) <= allowed  # False for NaN
 
-    @staticmethod
-    def _note(report, place, numeric, analytic, scale):
+    def _note(self, report, place, numeric, analytic, scale):
         error = abs(analytic - numeric)
         error = np.inf if np.isnan(error) else error
         if report.worst_index is None or error > report.absolute_error:
             report.worst_index = place if type(place) is tuple else None
             report.numeric, report.analytic = numeric, analytic
             report.absolute_error = max(error, report.absolute_error)
-            report.relative_error = error / scale if scale else error
+            # A gradient that is zero but for rounding has no scale that an error could be relative to.
+            is_zero = scale <= self._rounding / self._settings.eps and error <= scale
+            report.relative_error = 0.0 if is_zero else error / scale if scale else error

@@ -1,0 +1,244 @@
+"""``tinyattn gradcheck``: every gradient of the library, or of a run's model, against differences."""
+
+import difflib
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from ..autograd import PRIMITIVES
+from ..data import InputError
+from ..gradcheck.break_rule import CHECKS, MISTAKES, break_rule
+from ..gradcheck.check import examine
+from ..gradcheck.survey import TOLERANCES, has_kernel, survey_primitive
+from ..study.blocks import BLOCKS, check_block
+from ..train.session import check_device, load_run
+from .progress import Progress
+
+NAME_WIDTH = 30
+
+
+def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, seed=0):
+    """Check, print a table and one closing line; returns the exit status.
+
+    Args:
+        path: directory of a run, whose model is checked; without it, the library is.
+        op: a primitive or a block; all of them by default.
+        device: where.
+        html: file to write a page to.
+        broken: a primitive whose known mistakes are planted.
+        order: 1 or 2; by default 2 for the library, and 1 for a model of a run.
+        seed: of inputs, cotangents and directions.
+    """
+    check_device(device)
+    if broken is not None:
+        if path or op or html:
+            raise InputError("--break goes without RUN, --op and --html")
+        return break_on_purpose(broken, seed)
+    if path is not None:
+        if op or html:
+            raise InputError("a run's model is checked as a whole: leave --op and --html out")
+        return check_run(path, device, order or 1, seed)
+    if html is not None and not Path(html).parent.is_dir():
+        raise InputError(f"--html: there is no directory {str(Path(html).parent)!r}")
+    return survey(op, device, html, order or 2, seed)
+
+
+# ------------------------------------------------------------------------------------------------- the whole library
+
+
+def survey(op, device, html, order, seed):
+    """The table of primitives, kernels and blocks."""
+    started = time.perf_counter()
+    tasks = _tasks(op, device, order, seed)
+    print(
+        f"{'checked':{NAME_WIDTH}s} {'as':7s} {'cases':>5s} {'absolute':>9s} {'relative':>9s} {'time':>7s}"
+    )
+    rows = []
+    with Progress(len(tasks)) as progress:
+        for name, task in tasks:
+            progress.begin(name)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                rows.append(task())
+            progress.line(_table_line(rows[-1]), good=rows[-1].passed)
+    for row in rows:
+        for fault in row.faults[:3]:
+            print(f"\n{fault}")
+    passed = all(row.passed for row in rows)
+    verdict = _verdict(rows, order, time.perf_counter() - started)
+    if html is not None:
+        _write_page(html, rows, verdict, passed, order, device)
+    print(verdict)
+    return 0 if passed else 1
+
+
+def _tasks(op, device, order, seed):
+    """``(name, function that gives a Row)`` for everything, or for all that is called ``op``."""
+    tasks = []
+    for name in sorted(PRIMITIVES):
+        if op in (None, name):
+            for version in ("rule", "kernel") if has_kernel(name, device) else ("rule",):
+                tasks.append((name, _primitive_task(name, version, device, order, seed)))
+    for name, block in BLOCKS.items():
+        if op is None or op == name:
+            tasks.append((name, _block_task(block, device, order, seed)))
+    if not tasks:
+        names = [*PRIMITIVES, *BLOCKS]
+        near = difflib.get_close_matches(op, names, n=3) or sorted(PRIMITIVES)[:8]
+        raise InputError(
+            f"--op: there is no operation or block {op!r}; did you mean {', '.join(near)}?"
+        )
+    return tasks
+
+
+def _primitive_task(name, version, device, order, seed):
+    return lambda: survey_primitive(name, version, device, order, seed)
+
+
+def _block_task(block, device, order, seed):
+    return lambda: check_block(block, device, order, seed)
+
+
+def _table_line(row):
+    result = "" if row.passed else "  WRONG"
+    return (
+        f"{row.name:{NAME_WIDTH}s} {row.version:7s} {row.cases:5d} {row.absolute_error:9.1e} "
+        f"{row.relative_error:9.1e} {row.seconds:5.2f} s{result}"
+    )
+
+
+def _verdict(rows, order, seconds):
+    orders = "first and second order" if order == 2 else "first order"
+    tolerances = f"rtol {TOLERANCES['rtol']:.0e}, atol {TOLERANCES['atol']:.0e}"
+    wrong = [f"{row.name} ({row.version})" for row in rows if not row.passed]
+    if wrong:
+        named = ", ".join(wrong[:6]) + (f" and {len(wrong) - 6} more" if len(wrong) > 6 else "")
+        return f"WRONG: {len(wrong)} of {len(rows)}: {named} ({orders}, {tolerances})"
+    counts = {v: sum(row.version == v for row in rows) for v in ("rule", "kernel", "block")}
+    parts = ", ".join(f"{n} {version}{'s' * (n != 1)}" for version, n in counts.items() if n)
+    evaluations = sum(row.evaluations for row in rows)
+    return f"all right: {parts}; {orders}, {tolerances}; {evaluations:,} evaluations in {seconds:.0f} s"
+
+
+def _write_page(path, rows, verdict, passed, order, device):
+    from ..gradcheck.curve import step_curve
+    from ..gradcheck.page import page
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        names = dict.fromkeys(row.name for row in rows if row.version == "rule")
+        curves = [curve for name in names if (curve := step_curve(name, device)) is not None]
+    orders = "First and second order" if order == 2 else "First order"
+    settings = (
+        f"{orders}, float64, every element, |a - n| <= {TOLERANCES['atol']:.0e} min(1, largest) + "
+        f"{TOLERANCES['rtol']:.0e} |n|, on {device or 'cpu'}."
+    )
+    Path(path).write_text(page(rows, curves, verdict, passed, settings), encoding="utf-8")
+
+
+# --------------------------------------------------------------------------------------------------- one run's model
+
+
+def check_run(path, device, order, seed):
+    """The parameters of a trained model, one after the other, along random directions."""
+    loaded = load_run(path, device=device)
+    model, random = loaded.model, np.random.default_rng(seed)
+    length = min(loaded.config.model.block_size, 16)
+    ids = random.integers(0, len(loaded.vocabulary), (2, length + 1))
+    named = list(model.named_parameters())
+    ids = _on_device_of(named[0][1], ids)
+
+    def loss():
+        return model.loss(ids[:, :-1], ids[:, 1:])
+
+    loss.__name__ = f"the loss of {loaded.path.name}"
+    print(
+        f"{'parameter':{NAME_WIDTH}s} {'shape':>16s} {'absolute':>9s} {'relative':>9s} {'time':>7s}"
+    )
+    started = time.perf_counter()
+    faults = []
+    with Progress(len(named)) as progress:
+        for name, parameter in named:
+            progress.begin(name)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                report = _check_parameter(loss, named, name, order, seed)
+            if not report.passed:
+                faults.append(report.error())
+            progress.line(
+                f"{name:{NAME_WIDTH}s} {parameter.shape!s:>16s} {report.absolute_error:9.1e} "
+                f"{report.relative_error:9.1e} {report.seconds:5.2f} s{'' if report.passed else '  WRONG'}",
+                good=report.passed,
+            )
+    for fault in faults[:3]:
+        print(f"\n{fault}")
+    seconds = time.perf_counter() - started
+    if faults:
+        print(f"WRONG: the gradients of {len(faults)} of {len(named)} parameters of {path}")
+        return 1
+    print(
+        f"all right: {len(named)} parameters of {path}, along random directions, in {seconds:.0f} s"
+    )
+    return 0
+
+
+def _check_parameter(loss, named, checked, order, seed):
+    """The report for one parameter, with all parameters in float64 for the time of the check."""
+    own = [(parameter, parameter._data) for _, parameter in named]
+    try:
+        for parameter, array in own:
+            parameter._data = array.astype(np.float64)
+        return examine(
+            loss,
+            (),
+            params={checked: dict(named)[checked]},
+            mode="directional",
+            directions=4,
+            order=order,
+            seed=seed,
+            **TOLERANCES,
+        )
+    finally:
+        for parameter, array in own:
+            parameter._data = array
+            parameter.bump_version()
+
+
+def _on_device_of(parameter, ids):
+    from ..autograd import Tensor
+
+    return Tensor(ids, device=parameter.device)
+
+
+# -------------------------------------------------------------------------------------------------- broken on purpose
+
+
+def break_on_purpose(name, seed):
+    """Plant the known mistakes into a rule and print which check sees each."""
+    if name not in MISTAKES:
+        raise InputError(
+            f"--break: no mistakes are known for {name!r}; expected one of {', '.join(MISTAKES)}"
+        )
+    print(f"{f'{name} whose gradient ...':44s} " + " ".join(f"{check:>10s}" for check in CHECKS))
+    blind = dict.fromkeys(CHECKS, 0)
+    count = 0
+    for outcome in break_rule(name, seed):
+        count += 1
+        for check, seen in outcome.seen.items():
+            blind[check] += not seen
+        words = " ".join(f"{'caught' if outcome.seen[check] else 'LIVES':>10s}" for check in CHECKS)
+        print(f"... {outcome.mistake.what:40s} {words}")
+        print(f"        {_shortened(outcome.mistake.right)}  ->  {_shortened(outcome.mistake.wrong)}")
+        sys.stdout.flush()
+    misses = ", ".join(f"{check} misses {blind[check]}" for check in CHECKS)
+    print(f"of {count} mistakes a check with the cotangent {misses}")
+    return 0 if not blind["random"] else 1
+
+
+def _shortened(code):
+    """A piece of a line of code, in quotes if it begins or ends with a space or is empty."""
+    code = code if len(code) <= 44 else code[:41] + "..."
+    return repr(code) if code != code.strip() or not code else code

@@ -1,0 +1,216 @@
+"""The survey as a page: one file, no network, light and dark."""
+
+import html
+import math
+
+import numpy as np
+
+from .curve import STEPS
+
+_WIDTH, _HEIGHT = 320, 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 10, 34
+_LOWEST, _HIGHEST = -16, 2  # powers of ten on the axis of errors
+_FIRST, _LAST = 0, -12  # powers of ten on the axis of steps
+
+_STYLE = """
+:root { color-scheme: light dark; --page: #fbfaf8; --card: #ffffff; --ink: #1d1d1b; --soft: #6b6862;
+  --line: #e2dfd9; --double: #0b62a8; --single: #b4530a; --exact: #2f7d32; --bad: #b3261e; --band: #f3f1ed; }
+@media (prefers-color-scheme: dark) { :root { --page: #151617; --card: #1d1f21; --ink: #e8e6e3; --soft: #a09c95;
+  --line: #34373a; --double: #6cb6f5; --single: #f0a35e; --exact: #7fce82; --bad: #ff8a80; --band: #24272a; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 3rem 0 .5rem; }
+p { max-width: 46rem; margin: .5rem 0 1rem; }
+.verdict { font-weight: 600; color: var(--exact); } .verdict.bad { color: var(--bad); }
+.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }
+th, td { padding: .35rem .9rem; text-align: right; white-space: nowrap; }
+th { font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--line); position: sticky; top: 0;
+  background: var(--card); }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
+tbody tr:nth-child(even) { background: var(--band); }
+td.bad { color: var(--bad); font-weight: 600; } td.good { color: var(--exact); }
+a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: 3px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
+figure { margin: 0; padding: .75rem .75rem .5rem; background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; scroll-margin-top: 1rem; }
+figure:target { outline: 2px solid var(--double); }
+figcaption { display: flex; justify-content: space-between; gap: 1rem; font-weight: 600; font-size: .95rem; }
+figcaption span { font-weight: 400; color: var(--soft); font-size: .8rem; align-self: end; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--soft); font-size: 10.5px; }
+.frame { fill: none; stroke: var(--line); } .grid { stroke: var(--line); stroke-width: 1; }
+.double, .single { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
+.double { stroke: var(--double); } .single { stroke: var(--single); }
+.exact { stroke: var(--exact); stroke-width: 2; stroke-dasharray: 2 4; stroke-linecap: round; }
+.law { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 3; }
+.best { fill: var(--card); stroke: var(--double); stroke-width: 2; }
+.legend { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; font-size: .9rem; margin: .5rem 0 1rem; padding: 0; }
+.legend li { list-style: none; display: flex; align-items: center; gap: .5rem; }
+.legend svg { width: 34px; height: 10px; flex: none; }
+pre { overflow-x: auto; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  font-size: .85rem; }
+"""
+
+_LEGEND = """<ul class="legend">
+<li><svg viewBox="0 0 34 10"><path class="double" d="M2 5H32"/></svg>float64</li>
+<li><svg viewBox="0 0 34 10"><path class="single" d="M2 5H32"/></svg>float32</li>
+<li><svg viewBox="0 0 34 10"><path class="exact" d="M2 5H32"/></svg>complex step, where the operation is analytic</li>
+<li><svg viewBox="0 0 34 10"><path class="law" d="M2 5H32"/></svg>h&sup2; (truncation) and 1/h (rounding)</li>
+</ul>"""
+
+
+def page(rows, curves, verdict, passed, settings):
+    """The page as a string.
+
+    Args:
+        rows: ``survey.Row``s, in the order of the table.
+        curves: ``curve.Curve``s.
+        verdict: the closing line.
+        passed: whether it is a good one.
+        settings: a sentence about tolerances, order and device.
+    """
+    charts = "\n".join(_figure(curve) for curve in curves)
+    drawn = {curve.name for curve in curves}
+    lines = "\n".join(_table_row(row, drawn) for row in rows)
+    faults = "\n\n".join(fault for row in rows for fault in row.faults)
+    wrong = f"<h2>What is wrong</h2><pre>{html.escape(faults)}</pre>" if faults else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>tinyattn gradcheck</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Every gradient against differences</h1>
+<p class="verdict{"" if passed else " bad"}">{html.escape(verdict)}</p>
+<p>{html.escape(settings)} Outputs are contracted with a random cotangent: under a cotangent of ones, wrong gradients
+of softmax and layer norm would pass. A <em>rule</em> is the operation as it is written to be read, a <em>kernel</em>
+the one that training runs, a <em>block</em> what is assembled from them.</p>
+{wrong}
+<div class="scroll" tabindex="0" role="region" aria-label="Table of checks"><table>
+<thead><tr><th scope="col">checked</th><th scope="col">as</th><th scope="col">cases</th>
+<th scope="col">absolute error</th><th scope="col">relative error</th><th scope="col">evaluations</th>
+<th scope="col">time</th><th scope="col">result</th></tr></thead>
+<tbody>
+{lines}
+</tbody></table></div>
+<h2>The step: truncation against rounding</h2>
+<p>The relative error of a central difference along one random direction, from large steps on the left to small ones
+on the right. It falls with h&sup2; until the rounding of the function's values, divided by an ever smaller step,
+takes over. The circle marks the best step in float64. In float32 the valley is a million times shallower. Where a curve
+has no left slope the operation is linear, and nothing is truncated.</p>
+{_LEGEND}
+<div class="charts">
+{charts}
+</div>
+</main>
+</body>
+</html>
+"""
+
+
+def _table_row(row, drawn):
+    name = html.escape(row.name)
+    if row.version != "block" and row.name in drawn:
+        name = f'<a href="#{name}">{name}</a>'
+    result = '<td class="good">right</td>' if row.passed else '<td class="bad">WRONG</td>'
+    return (
+        f"<tr><td>{name}</td><td>{row.version}</td><td>{row.cases}</td><td>{row.absolute_error:.1e}</td>"
+        f"<td>{row.relative_error:.1e}</td><td>{row.evaluations:,}</td><td>{row.seconds:.2f} s</td>{result}</tr>"
+    )
+
+
+def _figure(curve):
+    step, error = curve.best
+    name = html.escape(curve.name)
+    label = f"{name}: error of a central difference against its step; least near {step:.0e}"
+    return f"""<figure id="{name}"><figcaption>{name}<span>{error:.0e} at h = {step:.0e}</span></figcaption>
+<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">
+{_axes()}
+{_laws(curve)}
+{_complex_line(curve)}
+<path class="single" d="{_path(curve.float32)}"/>
+<path class="double" d="{_path(curve.float64)}"/>
+<circle class="best" r="4" cx="{_x(step):.1f}" cy="{_y(max(error, 10.0**_LOWEST)):.1f}"/>
+</svg></figure>"""
+
+
+def _axes():
+    parts = []
+    for power in range(_LOWEST, _HIGHEST + 1, 4):
+        y = _y(10.0**power)
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{_power(power)}</text>'
+        )
+    for power in range(_FIRST, _LAST - 1, -3):
+        x = _x(10.0**power)
+        parts.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}"/>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{_power(power)}</text>'
+        )
+    parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 6}">step h</text>')
+    return "".join(parts)
+
+
+def _laws(curve):
+    """The laws h^2 and 1/h through the best step, drawn only for operations that truncate."""
+    step, error = curve.best
+    if step > 1e-3:
+        return ""
+    error = max(error, 1e-15)
+    lines = []
+    for exponent, end in ((2, 10.0**_FIRST), (-1, 10.0**_LAST)):
+        # From the best step to the edge of the frame, or to where the law leaves it.
+        reach = step * (10.0**_HIGHEST / error) ** (1 / exponent)
+        end = min(end, reach) if exponent > 0 else max(end, reach)
+        lines.append(
+            f'<path class="law" d="M{_x(step):.1f} {_y(error):.1f}L{_x(end):.1f} '
+            f'{_y(error * (end / step) ** exponent):.1f}"/>'
+        )
+    return "".join(lines)
+
+
+def _complex_line(curve):
+    if curve.complex_step is None:
+        return ""
+    y = _y(max(curve.complex_step, 10.0**_LOWEST))
+    return f'<path class="exact" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>'
+
+
+def _path(errors):
+    """A path through the finite errors; a gap where there are none."""
+    words, pen_is_down = [], False
+    for step, error in zip(STEPS, errors, strict=True):
+        if not np.isfinite(error):
+            pen_is_down = False
+            continue
+        error = min(max(error, 10.0**_LOWEST), 10.0**_HIGHEST)
+        words.append(f"{'L' if pen_is_down else 'M'}{_x(step):.1f} {_y(error):.1f}")
+        pen_is_down = True
+    return "".join(words)
+
+
+def _x(step):
+    share = (math.log10(step) - _FIRST) / (_LAST - _FIRST)
+    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(error):
+    share = (math.log10(error) - _LOWEST) / (_HIGHEST - _LOWEST)
+    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _power(power):
+    """10 to a power, written with a raised exponent."""
+    if power == 0:
+        return "1"
+    exponent = str(power).replace("-", "\N{MINUS SIGN}")
+    return f'10<tspan dy="-4" font-size="8">{exponent}</tspan>'

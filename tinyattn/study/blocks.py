@@ -1,0 +1,238 @@
+"""Every block of the library, and whole models, as small functions whose gradients are checked.
+
+Primitives are checked one by one in ``gradcheck/cases.py``. Here is what they are assembled to: layers with their
+parameters, each kind of attention, blocks, and models from tokens to logits. Sizes are tiny, so that every single
+parameter can be moved; weights are drawn anew, wider than for training, so that attention is far from uniform.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import models, nn
+from ..attention import attention_kinds, scaled_dot_product_attention
+from ..autograd import Tensor
+from ..backend import Random, use_random
+from ..gradcheck.check import examine
+from ..gradcheck.report import GradcheckError
+from ..gradcheck.survey import TOLERANCES, Row
+from ..ops import cross_entropy, einsum, softmax
+
+
+@dataclass(frozen=True)
+class Block:
+    """A function to check: ``build(random)`` gives ``(fn, inputs, module or None)``."""
+
+    name: str
+    build: object
+
+
+def check_block(block, device=None, order=2, seed=0, mode="full"):
+    """The ``Row`` of one block.
+
+    >>> check_block(BLOCKS["Linear"]).passed
+    True
+    """
+    row = Row(block.name, "block")
+    started = time.perf_counter()
+    try:
+        with use_random(Random(seed)):
+            fn, inputs, module = block.build(np.random.default_rng(seed))
+        if module is not None:
+            redraw(module, np.random.default_rng(seed + 1))
+            module.to(device) if device else None
+        inputs = [
+            Tensor(x, device=device) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+            for x in inputs
+        ]
+        params = () if module is None else module
+        settings = {**TOLERANCES, "order": order, "seed": seed, "mode": mode}
+        row.add(examine(fn, inputs, params=params, upcast=True, **settings))
+    except (
+        Exception
+    ) as error:  # a block that crashes is a fault of its row, not the end of the survey
+        row.cases += 1
+        words = (
+            str(error) if isinstance(error, GradcheckError) else f"{type(error).__name__}: {error}"
+        )
+        row.faults.append(f"{block.name}: {words}")
+    row.seconds = time.perf_counter() - started
+    return row
+
+
+def redraw(module, random):
+    """Give every parameter new content: weights of deviation 0.5, and those of norms around 1."""
+    for name, parameter in module.named_parameters():
+        draw = 0.5 * random.standard_normal(parameter.shape)
+        is_gain = parameter.ndim == 1 and name.endswith("weight")
+        parameter.data = 1 + 0.4 * draw if is_gain else draw
+
+
+def _layer(make, *shape):
+    """A module applied to a random tensor of a shape."""
+
+    def build(random):
+        module = make()
+        return module, [random.standard_normal(shape)], module
+
+    return build
+
+
+def _attention(kind, length=5, **options):
+    def build(random):
+        def attend(q, k, v):
+            return scaled_dot_product_attention(q, k, v, kind=kind, **options)
+
+        return attend, list(random.standard_normal((3, 2, length, 4))), None
+
+    return build
+
+
+def _masked(random):
+    mask = np.tril(np.ones((4, 4), bool))
+    mask[2] = False  # a query that sees nothing
+
+    def attend(q, k, v):
+        return scaled_dot_product_attention(q, k, v, mask=Tensor(mask, device=q.device))
+
+    return attend, list(random.standard_normal((3, 2, 4, 3))), None
+
+
+def _shared_heads(random):
+    """Two query heads for each head of keys and values, which broadcast."""
+    q, k, v = (
+        random.standard_normal(shape) for shape in ((2, 2, 4, 3), (2, 1, 4, 3), (2, 1, 4, 3))
+    )
+    return lambda q, k, v: scaled_dot_product_attention(q, k, v, causal=True), [q, k, v], None
+
+
+def _embedding(random):
+    module = nn.Embedding(5, 3)
+    ids = np.array([[0, 3, 3], [4, 0, 0]])
+    return lambda: module(Tensor(ids, device=module.weight.device)), [], module
+
+
+def _model(make):
+    """A model from tokens to logits, all its parameters moved."""
+
+    def build(random):
+        model = make()
+        vocabulary = model.config.vocabulary_size
+        ids = random.integers(0, vocabulary, (2, min(4, model.config.block_size)))
+        ids[0, 1] = ids[0, 0]  # a token that occurs twice
+        return lambda: model(Tensor(ids, device=_device_of(model))), [], model
+
+    return build
+
+
+def _loss_of_gpt(random):
+    model = models.GPT(models.GPTConfig(positions="rotary", qk_norm=True, **_SMALL))
+    ids = random.integers(0, 7, (2, 5))
+
+    def loss():
+        tensor = Tensor(ids, device=_device_of(model))
+        return model.loss(tensor[:, :-1], tensor[:, 1:])
+
+    return loss, [], model
+
+
+def _device_of(module):
+    return next(parameter for _, parameter in module.named_parameters()).device
+
+
+def _learned_attention(random):
+    """Attention written with einsum: what a reader might write first."""
+
+    def attend(x, w):
+        q, k, v = (einsum("bld,de->ble", x, w[i]) for i in range(3))
+        return einsum("bqk,bkd->bqd", softmax(einsum("bqd,bkd->bqk", q, k) * 0.5), v)
+
+    return attend, [random.standard_normal((2, 3, 4)), random.standard_normal((3, 4, 4))], None
+
+
+def _classifier(random):
+    targets = np.array([1, 0, 2])
+
+    def loss(x, w):
+        return cross_entropy(x @ w, Tensor(targets, device=x.device), label_smoothing=0.1)
+
+    return loss, [random.standard_normal((3, 4)), random.standard_normal((4, 3))], None
+
+
+_SMALL = {"vocabulary_size": 7, "block_size": 4, "layers": 2, "heads": 2, "dim": 4}
+_DIM, _HEADS = 4, 2
+
+
+def _attention_layer(**options):
+    return _layer(lambda: nn.MultiHeadAttention(_DIM, _HEADS, **options), 2, 3, _DIM)
+
+
+def _block(**options):
+    return _layer(lambda: nn.TransformerBlock(_DIM, _HEADS, causal=True, **options), 1, 3, _DIM)
+
+
+def _gpt(**options):
+    return _model(lambda: models.GPT(models.GPTConfig(**{**_SMALL, **options})))
+
+
+def _kinds():
+    """Each registered kind of attention, with and without a causal mask."""
+    options = {
+        "window": {"window": 3, "global_tokens": 1},
+        "ring": {"ranks": 2},
+    }
+    blocks = {}
+    for kind in attention_kinds():
+        for causal in (False, True):
+            more = dict(options.get(kind, {}))
+            if kind == "window" and causal:
+                more["global_tokens"] = 0
+            name = f"attention {kind}{' causal' if causal else ''}"
+            length = 4 if kind == "ring" else 5
+            blocks[name] = _attention(kind, length, causal=causal, **more)
+    return blocks
+
+
+_BUILDERS = {
+    "Linear": _layer(lambda: nn.Linear(4, 3), 2, 3, 4),
+    "Linear without bias": _layer(lambda: nn.Linear(4, 3, bias=False), 2, 4),
+    "Embedding": _embedding,
+    "LayerNorm": _layer(lambda: nn.LayerNorm(5), 2, 3, 5),
+    "RMSNorm": _layer(lambda: nn.RMSNorm(5), 2, 3, 5),
+    "Dropout": _layer(lambda: nn.Dropout(0.5).eval(), 2, 3),
+    "Sequential": _layer(
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.Activation("silu"), nn.Linear(4, 2)), 2, 3
+    ),
+    "FeedForward": _layer(lambda: nn.FeedForward(3, 5), 2, 3),
+    "FeedForward gelu_tanh": _layer(lambda: nn.FeedForward(3, 5, activation="gelu_tanh"), 2, 3),
+    "FeedForward relu_squared": _layer(
+        lambda: nn.FeedForward(3, 5, activation="relu_squared"), 2, 3
+    ),
+    "CausalConvolution": _layer(lambda: nn.CausalConvolution(2, 3, 2, dilation=2), 2, 5, 2),
+    "GRU": _layer(lambda: nn.GRU(2, 3), 2, 4, 2),
+    "SinusoidalPositions": _layer(lambda: nn.SinusoidalPositions(4), 2, 3, 4),
+    "LearnedPositions": _layer(lambda: nn.LearnedPositions(5, 4), 2, 3, 4),
+    "Rotary": _layer(lambda: nn.Rotary(4), 2, 3, 4),
+    **_kinds(),
+    "attention masked": _masked,
+    "attention shared heads": _shared_heads,
+    "attention by einsum": _learned_attention,
+    "softmax classifier": _classifier,
+    "MultiHeadAttention": _attention_layer(),
+    "MultiHeadAttention causal": _attention_layer(causal=True),
+    "MultiHeadAttention rotary": _attention_layer(causal=True, rotary=nn.Rotary(_DIM // _HEADS)),
+    "MultiHeadAttention ALiBi": _attention_layer(causal=True, alibi=nn.ALiBi(_HEADS)),
+    "MultiHeadAttention qk_norm": _attention_layer(causal=True, qk_norm=True),
+    "TransformerBlock pre": _block(norm="pre"),
+    "TransformerBlock post": _block(norm="post"),
+    "TransformerBlock rms_norm": _block(normalisation="rms_norm", activation="relu_squared"),
+    "GPT": _gpt(),
+    "GPT rotary, qk_norm": _gpt(positions="rotary", qk_norm=True, normalisation="rms_norm"),
+    "GPT loss": _loss_of_gpt,
+    "Encoder": _model(lambda: models.Encoder(models.EncoderConfig(**_SMALL))),
+    "RNN": _model(lambda: models.RNN(models.RNNConfig(7, 4, 1, 3))),
+    "CNN": _model(lambda: models.CNN(models.CNNConfig(7, 4, 1, 3, kernel_size=2))),
+}
+
+BLOCKS = {name: Block(name, build) for name, build in _BUILDERS.items()}
