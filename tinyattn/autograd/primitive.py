@@ -247,11 +247,9 @@ class Primitive:
             else:
                 saved.append(Outline(array) if self.variadic else None)
         node.inputs = saved
-        if save_out:
-            node.out = tensor._data
+        node.out = tensor._data if save_out else None
+        if save_out or residuals is not None:  # among which a kernel may keep what it returned
             versions.append((tensor._version, tensor._version[0], None))
-        else:
-            node.out = None
         node.versions = versions
         node.backward = None if kernel is None else kernel[1]
         node.residuals = residuals
