@@ -85,11 +85,11 @@ def test_whole_numbers_have_a_float32_mean(name, device):
 
 @pytest.mark.parametrize("name", ["sum", "mean"])
 def test_short_numbers_are_summed_in_float32(name, device):
-    # In float16 4096 + 1 is 4096: summed one by one, the ones would vanish.
-    x = ta.tensor(np.array([4096.0] + [1.0] * 64, np.float16), device=device)
-    y = getattr(x, name)()
+    # In float16 4096 + 1 is 4096: summed one by one, as NumPy sums rows, the ones would vanish.
+    x = ta.tensor(np.array([[4096.0] * 2] + [[1.0] * 2] * 64, np.float16), device=device)
+    y = getattr(x, name)(axis=0)
     assert y.dtype == np.float16
-    assert y.item() == np.float16(4160 if name == "sum" else 64)
+    assert y.tolist() == [np.float16(4160 if name == "sum" else 64)] * 2
 
 
 def test_an_axis_that_does_not_exist_is_an_error(device):
@@ -109,9 +109,10 @@ def test_var_and_std_divide_by_the_degrees_of_freedom(name, ddof, device, random
     check_gradient(lambda x: getattr(x, name)(axis=1, ddof=ddof), data, device=device)
 
 
-def test_var_without_degrees_of_freedom_is_not_a_number_and_raises_nothing(device):
+@pytest.mark.parametrize("ddof", [1, 2])
+def test_var_without_degrees_of_freedom_is_not_a_number_and_raises_nothing(ddof, device):
     x = ta.tensor([2.0], requires_grad=True, device=device)
-    y = x.var(ddof=1)
+    y = x.var(ddof=ddof)
     assert np.isnan(y.item())
     y.backward()
     assert np.isnan(x.grad.item())

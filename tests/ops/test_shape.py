@@ -110,13 +110,14 @@ def test_swapaxes(pair, device, random):
 
 
 @pytest.mark.parametrize(
-    ("source", "destination"), [(0, -1), (-1, 0), (1, 1), ((0, 1), (-1, 0)), ((2, 0), (0, 1))]
+    ("source", "destination"),
+    [(0, -1), (-1, 0), (1, 1), ((0, 1), (-1, 0)), ((2, 0), (0, 1)), ((0, 1), (2, 0))],
 )
 def test_moveaxis(source, destination, device, random):
     agree(
         lambda x: ta.moveaxis(x, source, destination),
         lambda x: np.moveaxis(x, source, destination),
-        random.normal(size=(2, 3, 4)),
+        random.normal(size=(2, 3, 4, 2)),
         device=device,
     )
 

@@ -34,10 +34,9 @@ def matmul_vjp_a(g, _out, _a, b):
     xp = array_namespace(g)
     if b.ndim == 1:  # a column: (..., k, 1) and (..., n, 1)
         b, g = xp.expand_dims(b, -1), xp.expand_dims(g, -1)
-    b_transposed = xp.swapaxes(b, -1, -2)  # (..., m, k)
-    if _a.ndim == 1:  # a row: (..., 1, m) (m, k) -> (..., k)
-        return xp.matmul(xp.expand_dims(g, -2), b_transposed)[..., 0, :]
-    return xp.matmul(g, b_transposed)  # (..., n, k)
+    if _a.ndim == 1:  # a row: (..., 1, m)
+        g = xp.expand_dims(g, -2)
+    return xp.matmul(g, xp.swapaxes(b, -1, -2))  # (..., n, m) (..., m, k) -> (..., n, k)
 
 
 @matmul.vjp("b")
