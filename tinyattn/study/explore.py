@@ -122,6 +122,7 @@ def run(
     positions=None,
     snapshots=None,
     megabytes=MEGABYTES,
+    gradcheck=None,
     file=None,
 ):
     """Write the page of a run, and say where; the body of ``tinyattn explore``.
@@ -132,6 +133,8 @@ def run(
         output: the file to write.
         positions: ``"all"``, or numbers apart by commas, as for ``explore``.
         snapshots, megabytes: as for ``explore``.
+        gradcheck: the report that ``tinyattn gradcheck --html`` wrote, to link to; by default a gradcheck.html in the
+            run's directory or beside the page.
 
     Returns:
         The exit status, 0.
@@ -147,8 +150,8 @@ def run(
     page = explore(
         run, text, positions=_parse_positions(positions), snapshots=snapshots, megabytes=megabytes
     )
-    report = Path(run) / "gradcheck.html"
-    if report.is_file():
+    report = _gradcheck_report(gradcheck, [Path(run), output.parent])
+    if report is not None:
         page.content.gradcheck = quote(os.path.relpath(report, output.parent).replace(os.sep, "/"))
         page = Page(page.content)
     page.save(output)
@@ -161,6 +164,17 @@ def run(
         file=sys.stdout if file is None else file,
     )
     return 0
+
+
+def _gradcheck_report(given, places):
+    if given is not None:
+        if not Path(given).is_file():
+            raise FileNotFoundError(
+                f"there is no report {given}: write it with tinyattn gradcheck --html {given}"
+            )
+        return Path(given)
+    found = [place / "gradcheck.html" for place in places if (place / "gradcheck.html").is_file()]
+    return found[0] if found else None
 
 
 def _validation_text(loaded):

@@ -46,13 +46,22 @@ async function open() {
   refresh(store.get(), null);
   store.listen((state, previous) => {
     refresh(state, previous);
-    history.replaceState(null, "", writeHash(state, page.steps));
+    remember(state, page);
   });
   addEventListener("hashchange", () => go(validated(readHash(location.hash), page, OVERLAYS)));
   prefersDark.addEventListener("change", () => refresh(store.get(), store.get()));
   // For the console: tinyattn.page.row(tinyattn.store.get(), 3) has the numbers of row 3 in full precision.
   globalThis.tinyattn = { page, store, go };
   document.documentElement.dataset.ready = "yes";
+}
+
+function remember(state, page) {
+  try {
+    history.replaceState(null, "", writeHash(state, page.steps));
+  } catch (error) {
+    // In a notebook the page is a frame without an address of its own: there is nothing to send to anyone.
+    if (error.name !== "SecurityError") throw error;
+  }
 }
 
 open().catch((error) => {

@@ -28,7 +28,8 @@ export function mountRow(context) {
     "p",
     {},
     "Drag a score (or focus the scores and use the arrow keys: left and right choose a key, up and down change its score). ",
-    "The incoming gradient g is held at what the model sent back, so what moves is what softmax does with it.",
+    "The incoming gradient g is held at what the model sent back: everything above this row is taken as linear, and what ",
+    "moves is what softmax makes of it. Exact is the change of Σ p g through softmax, linearised its tangent Σ dL/ds · Δs.",
   );
   const prompt = element("p", { class: "note" }, "Lock a row in the map or in the text to see it here.");
   const title = element("h3", {});
