@@ -8,7 +8,7 @@ import pytest
 
 from tinyattn.data import CharVocabulary, InputError
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.train.build import build_optimizers, hidden_matrices
+from tinyattn.train.build import build_optimizers
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
 from tinyattn.train.metrics import QUANTITIES, read_metrics
@@ -91,6 +91,8 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     plain = trainer.step_function
 
     class Breaking:
+        workers = 1
+
         def __call__(self, inputs, targets, key):
             loss = plain(inputs, targets, key)
             if trainer.step == 6:
@@ -142,7 +144,10 @@ def test_muon_gets_the_matrices_of_the_blocks_and_nothing_else():
             "feed_forward.contract",
         )
     }
-    assert hidden_matrices(model) == expected
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    muon = build_optimizers(model, make_config()).members["muon"]
+    given = {names[id(p)] for group in muon.param_groups for p in group["params"]}
+    assert given == expected
 
 
 def rates(count=None, **options):

@@ -107,16 +107,24 @@ def make_app():
     @app.command
     def gradcheck(
         run: Annotated[
-            str | None, Parameter(help="Directory of a run whose model is checked; the library without it.")
+            str | None,
+            Parameter(help="Directory of a run whose model is checked; the library without it."),
         ] = None,
         /,
         *,
         op: Annotated[str | None, Parameter(help="Check one operation or block [name].")] = None,
-        device: Annotated[str | None, Parameter(help="Device: cpu, cuda, cuda:N or strict.")] = None,
-        html: Annotated[str | None, Parameter(help="Write a page with the step-size curves [file].")] = None,
+        device: Annotated[
+            str | None, Parameter(help="Device: cpu, cuda, cuda:N or strict.")
+        ] = None,
+        html: Annotated[
+            str | None, Parameter(help="Write a page with the step-size curves [file].")
+        ] = None,
         broken: Annotated[
             str | None,
-            Parameter(name="--break", help="Plant known mistakes into an operation's rule, such as softmax."),
+            Parameter(
+                name="--break",
+                help="Plant known mistakes into an operation's rule, such as softmax.",
+            ),
         ] = None,
         order: Annotated[
             Literal[1, 2] | None, Parameter(help="2 checks the gradients of the gradients as well.")

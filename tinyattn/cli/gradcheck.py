@@ -231,7 +231,9 @@ def break_on_purpose(name, seed):
             blind[check] += not seen
         words = " ".join(f"{'caught' if outcome.seen[check] else 'LIVES':>10s}" for check in CHECKS)
         print(f"... {outcome.mistake.what:40s} {words}")
-        print(f"        {_shortened(outcome.mistake.right)}  ->  {_shortened(outcome.mistake.wrong)}")
+        print(
+            f"        {_shortened(outcome.mistake.right)}  ->  {_shortened(outcome.mistake.wrong)}"
+        )
         sys.stdout.flush()
     misses = ", ".join(f"{check} misses {blind[check]}" for check in CHECKS)
     print(f"of {count} mistakes a check with the cotangent {misses}")

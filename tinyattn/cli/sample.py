@@ -18,6 +18,11 @@ def run(path, how):
     """
     check_ranges(how)
     loaded = load_run(path, how.state, how.device)
+    if not hasattr(loaded.model, "cache"):
+        raise InputError(
+            f"{path} holds an encoder, which fills in masked characters and does not write: "
+            f"give a run of another --model"
+        )
     vocabulary = loaded.vocabulary
     block_size = loaded.config.architecture.block_size
     if how.slide > block_size:

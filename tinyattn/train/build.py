@@ -1,13 +1,29 @@
-"""From a configuration to a model, its optimisers and its step."""
+"""From a configuration to a model, its task, its optimisers and its step."""
 
 import dataclasses
 import math
 
-from ..models import GPT, GPTConfig
-from ..nn import Linear
+from ..models import (
+    CNN,
+    GPT,
+    RNN,
+    CNNConfig,
+    Encoder,
+    EncoderConfig,
+    GPTConfig,
+    RNNConfig,
+    mask_tokens,
+    split_for_muon,
+)
 from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
-from .parallel import ParallelStep
 from .step import PlainStep
+
+MODELS = {
+    "gpt": (GPT, GPTConfig),
+    "encoder": (Encoder, EncoderConfig),
+    "rnn": (RNN, RNNConfig),
+    "cnn": (CNN, CNNConfig),
+}
 
 
 def build_model(config, vocabulary_size):
@@ -16,26 +32,45 @@ def build_model(config, vocabulary_size):
     Raises:
         ValueError: for options that do not go together.
     """
+    model_class, config_class = MODELS[config.architecture.model]
     options = dataclasses.asdict(config.architecture)
-    names = {one.name for one in dataclasses.fields(GPTConfig)}
-    options = {name: value for name, value in options.items() if name in names}
-    model = GPT(GPTConfig(vocabulary_size=vocabulary_size, **options))
+    names = {one.name for one in dataclasses.fields(config_class)}
+    # None: the model's own default.
+    options = {k: value for k, value in options.items() if k in names and value is not None}
+    model = model_class(config_class(vocabulary_size=vocabulary_size, **options))
     return model.to(config.run.dtype)
 
 
+def build_task(model, config):
+    """What the model's task makes of a batch: ``(inputs, targets, random) -> (inputs, targets)``.
+
+    None for models that predict the next character: the batch is what they need. An encoder gets some
+    characters masked and predicts those.
+    """
+    if config.architecture.model != "encoder":
+        return None
+
+    def mask(inputs, targets, random):
+        return mask_tokens(inputs, vocabulary_size=model.config.vocabulary_size, random=random)
+
+    return mask
+
+
 def build_step(model, config):
-    """What computes a batch's loss and gradients, on the CPU on ``config.run.workers`` threads."""
-    if model.device == "cpu":
-        return ParallelStep(model, config.run.workers)
-    return PlainStep(model)
+    """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` threads."""
+    if model.device != "cpu":
+        return PlainStep(model)
+    from .parallel import ParallelStep
+
+    return ParallelStep(model, config.run.workers)
 
 
 def build_optimizers(model, config):
     """The optimisers of a ``TrainConfig`` over a model's parameters."""
     options = config.optimization
-    named = model.named_parameters()
-    hidden = hidden_matrices(model) if options.optimizer == "muon" else set()
-    rest = [(name, parameter) for name, parameter in named if name not in hidden]
+    matrices, rest = [], model.named_parameters()
+    if options.optimizer == "muon":
+        matrices, rest = split_for_muon(model)
     members = {
         "adamw": AdamW(
             weight_decay_groups(rest, options.weight_decay),
@@ -44,24 +79,15 @@ def build_optimizers(model, config):
         )
     }
     peaks = {"adamw": options.learning_rate}
-    if hidden:
+    if matrices:
         members["muon"] = Muon(
-            [(name, parameter) for name, parameter in named if name in hidden],
+            matrices,
             lr=options.muon_learning_rate,
             momentum=options.muon_momentum,
             weight_decay=options.muon_weight_decay,
         )
         peaks["muon"] = options.muon_learning_rate
     return Optimizers(members, peaks, model.parameters(), options, config.run.steps)
-
-
-def hidden_matrices(model):
-    """The names of the weights of linear layers inside the model: the output layer is not among them."""
-    return {
-        f"{name}.weight"
-        for name, module in model.named_modules()
-        if isinstance(module, Linear) and name != "head"
-    }
 
 
 class Optimizers:

@@ -42,8 +42,8 @@ class ModelOptions:
     positions: Literal["rotary", "learned", "sinusoidal", "alibi", "none"] = "rotary"
     """How the model knows the order of characters."""
 
-    norm: Literal["pre", "post"] = "pre"
-    """Normalise the input of each sublayer, or the sum after it."""
+    norm: Literal["pre", "post"] | None = None
+    """Normalise the input of each sublayer (pre) or the sum after it (post); post for the encoder only."""
 
     normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
     """How the residual stream is normalised."""
@@ -62,6 +62,12 @@ class ModelOptions:
 
     global_tokens: CountOrZero = 0
     """First characters that every query sees with --attention window [characters]."""
+
+    kernel_size: Count = 3
+    """Characters that a convolution of --model cnn sees [characters]."""
+
+    dilation: Count = 2
+    """How much further apart they are in each layer than in the one below; 1: not at all [factor]."""
 
     tie_head: bool = True
     """Use the character embedding as the output layer's weight too."""

@@ -47,31 +47,30 @@ def check_ranges(group):
 
 
 def _check_value(name, value, hint):
-    for choice in _alternatives(hint):
+    alternatives = _alternatives(hint)
+    if value is None and type(None) in alternatives:
+        return
+    expected = []
+    for choice in alternatives:
+        if typing.get_origin(choice) is Literal:
+            if value in typing.get_args(choice):
+                return
+            expected.append("one of " + ", ".join(map(str, typing.get_args(choice))))
+            continue
         kind, limits = choice, None
         if typing.get_origin(choice) is Annotated:
             kind, limits = typing.get_args(choice)
-        if value is None and kind is type(None):
-            return
-        if typing.get_origin(kind) is Literal:
-            if value in typing.get_args(kind):
-                return
-            expected = ", ".join(map(str, typing.get_args(kind)))
-            raise InputError(f"{option(name)} must be one of {expected}, given {value!r}")
-        if kind is type(None) or not _is_a(value, kind):
+        if kind is type(None):
             continue
-        if limits is not None and value not in limits:
-            raise InputError(f"{option(name)} must be {limits}, given {value!r}")
-        return
-    expected = " or ".join(_KINDS[_plain(c)] for c in _alternatives(hint) if _plain(c) in _KINDS)
-    raise InputError(f"{option(name)} must be {expected}, given {value!r}")
+        expected.append(_KINDS[kind])
+        if _is_a(value, kind):
+            if limits is None or value in limits:
+                return
+            expected[-1] = str(limits)
+    raise InputError(f"{option(name)} must be {' or '.join(expected)}, given {value!r}")
 
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-
-
-def _plain(hint):
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def _alternatives(hint):

@@ -7,14 +7,15 @@ from pathlib import Path
 from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
-from .build import build_model, build_optimizers, build_step
+from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
+from .parallel import available_cores
 from .ranges import option
 from .run import RunDirectory, check_arrays
 from .trainer import Trainer
 
 # Each random stream is the seed's own child, so that one more draw in one moves no other.
-STREAMS = ("weights", "batches", "dropout", "samples")
+STREAMS = ("weights", "batches", "masks", "dropout", "samples")
 
 # What may differ on resumption; the rest makes the run what it is.
 CHANGEABLE = (
@@ -41,6 +42,7 @@ def begin(config, out=None):
         InputError: for a text, device or directory that cannot be used.
     """
     check_device(config.run.device)
+    config = _with_workers(config)
     dataset = CharDataset.load(config.run.data, config.architecture.block_size)
     streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
     model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
@@ -146,6 +148,14 @@ def make_model(config, vocabulary_size, random):
         raise InputError(f"no model can be built with these options: {error}") from error
 
 
+def _with_workers(config):
+    """The configuration with the number of threads written down: the sums of gradients depend on it."""
+    if config.run.workers is not None:
+        return config
+    run = dataclasses.replace(config.run, workers=available_cores())
+    return dataclasses.replace(config, run=run)
+
+
 def check_device(name):
     """Raise an InputError where the device cannot be used."""
     try:
@@ -167,4 +177,5 @@ def new_directory(config):
 def _trainer(config, run, dataset, model, streams):
     model.train()
     optimizers = build_optimizers(model, config)
-    return Trainer(config, run, dataset, model, optimizers, build_step(model, config), streams)
+    task, step_function = build_task(model, config), build_step(model, config)
+    return Trainer(config, run, dataset, model, task, optimizers, step_function, streams)

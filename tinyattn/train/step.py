@@ -2,6 +2,8 @@
 
 from ..backend import Random, get_backend, use_random
 
+IGNORED_TARGET = -100  # what cross_entropy does not count
+
 
 class PlainStep:
     """Computes a batch's loss and leaves the gradients in the parameters.

@@ -78,15 +78,17 @@ class Trainer:
         dataset: ``CharDataset`` to train and validate on.
         model: a module in training mode.
         optimizers: ``Optimizers`` over the model's parameters.
+        task: what makes inputs and targets of a batch, or None (``build_task``).
         step_function: ``(inputs, targets, key) -> loss``, which leaves the gradients in the parameters.
-        streams: dict of name to ``Random``: batches, dropout, samples.
+        streams: dict of name to ``Random``: batches, masks, dropout, samples.
     """
 
-    def __init__(self, config, run, dataset, model, optimizers, step_function, streams):
+    def __init__(self, config, run, dataset, model, task, optimizers, step_function, streams):
         self.config = config
         self.run = run
         self.dataset = dataset
         self.model = model
+        self.task = task
         self.optimizers = optimizers
         self.step_function = step_function
         self.streams = streams
@@ -118,6 +120,7 @@ class Trainer:
             end = min(end, self.step + options.stop_after)
         metrics = Metrics(self.run.path / "metrics.jsonl", keep=self.step)
         snapshots = snapshot_steps(options.steps, options.snapshots)
+        can_write = options.sample_every and hasattr(self.model, "cache")
         self._began = time.perf_counter() - self.seconds
         try:
             if self.step == 0:
@@ -143,7 +146,7 @@ class Trainer:
                     metrics.flush()
                     self.save(["best", "last"] if evaluation.best else ["last"])
                     display.evaluation(evaluation)
-                if options.sample_every and self._due(options.sample_every):
+                if can_write and self._due(options.sample_every):
                     display.sample(self.step, self.sample())
             if not self._due(options.evaluate_every):
                 self.save(["last"])
@@ -158,6 +161,8 @@ class Trainer:
     def train_step(self):
         """One optimiser step; returns what it measured."""
         inputs, targets = self.batches.draw()
+        if self.task is not None:
+            inputs, targets = self.task(inputs, targets, self.streams["masks"])
         rate = self.optimizers.set_learning_rate(self.step)
         began = time.perf_counter()
         loss = self.step_function(inputs, targets, self.streams["dropout"].key())
@@ -200,7 +205,13 @@ class Trainer:
 
     def evaluate(self):
         """The loss of the whole validation part, with dropout off and the mode restored after."""
-        loss = evaluate(self.model, self.dataset.validation, self.config.architecture.block_size)
+        loss = evaluate(
+            self.model,
+            self.dataset.validation,
+            self.config.architecture.block_size,
+            self.task,
+            self.step_function.workers,
+        )
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step = loss, self.step
