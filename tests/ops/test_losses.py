@@ -109,6 +109,26 @@ def test_places_that_are_ignored_may_hold_anything(tensor):
     assert np.isfinite(logits.grad.numpy()).all()
 
 
+def test_an_ignored_place_may_have_impossible_classes(tensor):
+    logits = tensor([[0.0, 1.0], [-np.inf, 1.0]])
+    logits.requires_grad = True
+    for loss in (
+        ta.cross_entropy(logits, tensor([0, -100])),
+        ta.nll_loss(ta.log_softmax(logits), tensor([0, -100])),
+    ):
+        assert loss.item() == pytest.approx(np.log(1 + np.e))
+        (gradient,) = ta.grad(loss, logits)
+        assert gradient.numpy()[1].tolist() == [0.0, 0.0]
+
+
+def test_logits_far_from_zero_lose_no_digits(device, random):
+    logits = (10000 + random.standard_normal((3, 5))).astype("float32")
+    target = ta.tensor([0, 1, 4], device=device)
+    expected = ta.cross_entropy(ta.tensor(logits.astype(float), device=device), target).item()
+    loss = ta.cross_entropy(ta.tensor(logits, device=device), target).item()
+    assert loss == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_mean_over_no_places_is_zero_with_zero_gradient(tensor):
     logits = tensor(np.ones((2, 3)))
     logits.requires_grad = True

@@ -34,12 +34,13 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         np.exp(shifted, out=shifted)
         log_sum[block] = row_sums(shifted)
     np.log(log_sum, out=log_sum)
+    picked = np.take_along_axis(rows, safe_labels[:, None], axis=1)[:, 0]
+    losses = log_sum - (picked - maxima)  # far from zero, log_sum + maxima would be rounded
     log_sum += maxima
-    losses = log_sum - np.take_along_axis(rows, safe_labels[:, None], axis=1)[:, 0]
     if everything_kept:
         count = losses.size
     else:
-        losses *= kept
+        losses[~kept] = 0  # a product would be NaN where the loss is infinite
         count = int(np.count_nonzero(kept))
         if count == 0 and reduction == "mean":
             return NotImplemented
