@@ -28,6 +28,10 @@ def exponentials(x, axis):
 def softmax(x, /, axis=-1):
     """Exponentials of ``x`` along ``axis``, divided by their sum.
 
+    Args:
+        x: scores, of any shape.
+        axis: the axis, or the tuple of axes, along which the results add up to 1.
+
     y_i = exp(x_i - m) / sum_j exp(x_j - m)  with  m = max_j x_j, which changes nothing but keeps exp finite. The sum
     is at least 1, the maximum's own term, except in a row of -inf only: there it is 0, and so is every y_i.
 
@@ -56,6 +60,10 @@ def softmax_vjp(g, y, _x, *, axis=-1):
 def log_softmax(x, /, axis=-1):
     """The logarithm of ``softmax(x, axis)``, without computing the softmax.
 
+    Args:
+        x: scores, of any shape.
+        axis: the axis, or the tuple of axes, along which the probabilities add up to 1.
+
     y_i = x_i - log sum_j exp(x_j) = (x_i - m) - log sum_j exp(x_j - m)  with  m = max_j x_j.
     A probability too small for the number format still has a logarithm; ``log(softmax(x))`` would be -inf there.
     As the probabilities of a row of -inf are 0, their logarithms are -inf.
@@ -82,6 +90,11 @@ def log_softmax_vjp(g, y, _x, *, axis=-1):
 @primitive
 def logsumexp(x, /, axis=None, keepdims=False):
     """The logarithm of the sum of the exponentials of ``x`` along ``axis``: a smooth maximum.
+
+    Args:
+        x: of any shape.
+        axis: the axis, or the tuple of axes, that is reduced; all of them by default.
+        keepdims: keep the reduced axes, with length 1.
 
     y = log sum_j exp(x_j) = m + log sum_j exp(x_j - m)  with  m = max_j x_j. For a row of -inf it is -inf.
 
