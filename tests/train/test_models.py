@@ -1,0 +1,61 @@
+"""Every kind of model is trained, saved and evaluated by the same command."""
+
+import pytest
+
+from tinyattn.data import InputError
+from tinyattn.train.config import make_config
+from tinyattn.train.evaluation import evaluate
+from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.session import begin, load_run, resume
+
+
+@pytest.mark.parametrize("model", ["gpt", "encoder", "rnn", "cnn"])
+def test_every_model_trains_and_goes_on(tmp_path, tiny, display, model):
+    tiny.update(model=model, sample_every=15, sample_length=4, workers=2)
+    begin(make_config(tiny, stop_after=6), tmp_path / "run").train(display)
+    assert resume(tmp_path / "run").train(display)
+    assert len(display.samples) == (0 if model == "encoder" else 1)
+    first, last = display.evaluations[0], display.evaluations[-1]
+    assert last.validation_loss < first.validation_loss
+    loaded = load_run(tmp_path / "run")
+    assert type(loaded.model).__name__.lower() == model
+
+
+def test_the_encoder_is_post_norm_unless_told_otherwise(tmp_path, tiny):
+    def norm(name, **options):
+        trainer = begin(make_config(tiny, **options), tmp_path / name)
+        return trainer.model.config.norm
+
+    assert norm("gpt") == "pre"
+    assert norm("encoder", model="encoder") == "post"
+    assert norm("told", model="encoder", norm="pre") == "pre"
+
+
+def test_an_encoders_evaluation_hides_the_same_characters_each_time(tmp_path, tiny):
+    trainer = begin(make_config(tiny, model="encoder"), tmp_path / "run")
+    assert trainer.evaluate().validation_loss == trainer.evaluate().validation_loss
+
+
+def test_threads_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
+    from tinyattn.train import evaluation
+
+    monkeypatch.setattr(evaluation, "CHARACTERS_AT_ONCE", 16)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    ids = trainer.dataset.validation
+    assert evaluate(trainer.model, ids, 8, workers=3) == evaluate(trainer.model, ids, 8)
+
+
+def test_the_number_of_threads_is_written_down(tmp_path, tiny):
+    trainer = begin(make_config(tiny, workers=3), tmp_path / "run")
+    assert isinstance(trainer.step_function, ParallelStep)
+    assert trainer.step_function.workers == 3
+    del tiny["workers"]
+    begin(make_config(tiny), tmp_path / "default")
+    from tinyattn.train.run import RunDirectory
+
+    assert RunDirectory.open(tmp_path / "default").config().run.workers >= 1
+
+
+def test_options_that_the_model_refuses_are_the_users_mistake(tmp_path, tiny):
+    with pytest.raises(InputError, match="no model can be built"):
+        begin(make_config(tiny, attention="linear", positions="alibi"), tmp_path / "run")
