@@ -4,6 +4,8 @@ Trades the recomputation of the scores in backward for memory that grows with th
 Tiles that a causal mask leaves empty are skipped.
 """
 
+import math
+
 from ...autograd import register_kernel
 from ...backend import array_namespace
 from .tiles import dropout_factors, merge, tile_backward, tile_forward
@@ -11,11 +13,12 @@ from .tiles import dropout_factors, merge, tile_backward, tile_forward
 TILE = 512  # queries and keys in a tile: large, because each tile of a GPU costs a few launches
 
 
-def forward(q, k, v, mask, *, causal, scale, dropout_p=0.0, key=None):
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
     """Output and, as residuals, the inputs, the output and the log-sum-exp of each row."""
     if dropout_p >= 1 or q.dtype.char not in "fd":
         return NotImplemented
     xp = array_namespace(q)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     shape = _score_shape(q, k, v)
     outs, lses = [], []
     for rows in _tiles(q.shape[-2]):
