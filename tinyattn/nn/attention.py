@@ -109,8 +109,8 @@ class MultiHeadAttention(Module):
         k = self._split_heads(self.key(x))
         v = self._split_heads(self.value(x))
         if self.qk_norm:
-            q = rms_norm(q, (self.head_dim,))
-            k = rms_norm(k, (self.head_dim,))
+            q = rms_norm(q, (self.head_dim,), eps=1e-6)
+            k = rms_norm(k, (self.head_dim,), eps=1e-6)
         start = 0 if cache is None else cache.length
         if self.rotary is not None:
             q = self.rotary(q, start)

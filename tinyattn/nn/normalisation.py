@@ -40,7 +40,7 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: the length of the last axis, or the lengths of the last axes, that make a vector.
-        eps: added to the mean square, under the root.
+        eps: added to the mean square, under the root; None is the dtype's own, the distance of 1 to the next number.
         weight: whether there are learned factors; they start at 1.
 
     Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
@@ -50,7 +50,7 @@ class RMSNorm(Module):
     array([[0.849, 1.131]], dtype=float32)
     """
 
-    def __init__(self, normalized_shape, eps=1e-5, weight=True):
+    def __init__(self, normalized_shape, eps=None, weight=True):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if weight else None
@@ -59,7 +59,8 @@ class RMSNorm(Module):
         return rms_norm(x, self.normalized_shape, self.weight, eps=self.eps)
 
     def extra_repr(self):
-        return f"{', '.join(map(str, self.normalized_shape))}, eps={self.eps:g}"
+        eps = "" if self.eps is None else f", eps={self.eps:g}"
+        return f"{', '.join(map(str, self.normalized_shape))}{eps}"
 
 
 def make_norm(kind, dim, bias=True):
@@ -67,7 +68,7 @@ def make_norm(kind, dim, bias=True):
     if kind == "layer_norm":
         return LayerNorm(dim, bias=bias)
     if kind == "rms_norm":
-        return RMSNorm(dim)
+        return RMSNorm(dim, eps=1e-5)
     raise ValueError(f'normalisation must be "layer_norm" or "rms_norm", got {kind!r}')
 
 
