@@ -136,8 +136,9 @@ class Primitive:
         plan = self._saved_positions.get(wanted)
         if plan is None:
             if self.variadic:
-                save = not list(inspect.signature(self.vjps[0]).parameters)[2].startswith("_")
-                plan = ((save,) * len(wanted), True)
+                _, out, inputs, *_ = inspect.signature(self.vjps[0]).parameters
+                save = not inputs.startswith("_")
+                plan = ((save,) * len(wanted), not out.startswith("_"))
             else:
                 save_out = False
                 save = [False] * len(self.input_names)

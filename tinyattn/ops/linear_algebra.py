@@ -47,9 +47,8 @@ def matmul_vjp_b(g, _out, a, _b):
         g = xp.expand_dims(g, -1)
     if a.ndim == 1:  # a row: (1, k) and (..., 1, m)
         a, g = xp.expand_dims(a, -2), xp.expand_dims(g, -2)
-    if (
-        _b.ndim <= 2 < a.ndim
-    ):  # one matrix for the whole batch: the sum over the batch is part of the product
+    if _b.ndim <= 2 < a.ndim:
+        # One matrix for the whole batch: the sum over the batch becomes part of the product.
         a = xp.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
         g = xp.reshape(g, (math.prod(g.shape[:-1]), g.shape[-1]))
     db = xp.matmul(xp.swapaxes(a, -1, -2), g)  # (..., k, m)
