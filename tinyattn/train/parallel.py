@@ -22,7 +22,9 @@ from ..backend import Random, use_random
 from .step import batch_loss
 
 IGNORED_TARGET = -100  # places that the mean of the loss leaves out
-TOKENS_AT_ONCE = 4096  # of a shard: bounds the activations that are alive, and keeps them near the cache
+TOKENS_AT_ONCE = (
+    4096  # of a shard: bounds the activations that are alive, and keeps them near the cache
+)
 
 
 def available_cores():
@@ -202,7 +204,7 @@ def shards(length, parts):
 
 
 class _BlasThreads:
-    """Holds BLAS to a number of threads for a while, and leaves it as it was.
+    """Holds BLAS to at most a number of threads for a while, and leaves it as it was.
 
     Several steps may be in flight in one process: the first to enter sets the number, the last to leave restores it.
     """
@@ -212,24 +214,30 @@ class _BlasThreads:
     _controller = None
     _limit = None
 
-    def __init__(self, threads):
-        self.threads = threads
+    def __init__(self, most):
+        self.most = most
 
     @contextlib.contextmanager
     def limited(self):
         cls = _BlasThreads
         with cls._lock:
             if cls._holders == 0:
-                if cls._controller is None:
-                    from threadpoolctl import ThreadpoolController
-
-                    cls._controller = ThreadpoolController()
-                cls._limit = cls._controller.limit(limits=self.threads, user_api="blas")
+                cls._limit = self._set()
             cls._holders += 1
         try:
             yield
         finally:
             with cls._lock:
                 cls._holders -= 1
-                if cls._holders == 0:
+                if cls._holders == 0 and cls._limit is not None:
                     cls._limit.restore_original_limits()
+
+    def _set(self):
+        cls = _BlasThreads
+        if cls._controller is None:
+            from threadpoolctl import ThreadpoolController
+
+            cls._controller = ThreadpoolController().select(user_api="blas")
+        if all(library.num_threads <= self.most for library in cls._controller.lib_controllers):
+            return None
+        return cls._controller.limit(limits=self.most)
