@@ -1,6 +1,7 @@
 """Options come from one place, are checked by name, and survive a file."""
 
 import dataclasses
+from typing import Annotated
 
 import pytest
 
@@ -13,6 +14,7 @@ from tinyattn.train.config import (
     make_config,
     options_from_json,
 )
+from tinyattn.train.ranges import check_ranges
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -55,6 +57,17 @@ def test_none_is_allowed_only_where_the_field_says_so():
     assert make_config(workers=None).run.workers is None
     with pytest.raises(InputError, match="--steps must be a whole number, given None"):
         make_config(steps=None)
+
+
+def test_notes_for_the_command_line_do_not_hide_the_type():
+    @dataclasses.dataclass
+    class Options:
+        name: Annotated[str | None, "a note"] = None
+        count: Annotated[int | None, "a note"] = None
+
+    check_ranges(Options("a", 3))
+    with pytest.raises(InputError, match="--count must be a whole number, given 'x'"):
+        check_ranges(Options(count="x"))
 
 
 def test_options_win_over_the_preset():

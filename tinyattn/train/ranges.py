@@ -47,7 +47,7 @@ def check_ranges(group):
 
 
 def _check_value(name, value, hint):
-    alternatives = _alternatives(hint)
+    alternatives = _alternatives(_without_foreign_notes(hint))
     if value is None and type(None) in alternatives:
         return
     expected = []
@@ -57,9 +57,7 @@ def _check_value(name, value, hint):
                 return
             expected.append("one of " + ", ".join(map(str, typing.get_args(choice))))
             continue
-        kind, limits = choice, None
-        if typing.get_origin(choice) is Annotated:
-            kind, limits = typing.get_args(choice)
+        kind, limits = _kind_and_range(choice)
         if kind is type(None):
             continue
         expected.append(_KINDS[kind])
@@ -71,6 +69,20 @@ def _check_value(name, value, hint):
 
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def _kind_and_range(hint):
+    """A type, and the range noted on it or None."""
+    if typing.get_origin(hint) is Annotated:
+        return typing.get_args(hint)[:2]
+    return hint, None
+
+
+def _without_foreign_notes(hint):
+    """The type without notes that are no range, such as how the command line spells it."""
+    if typing.get_origin(hint) is Annotated and not isinstance(typing.get_args(hint)[1], Range):
+        return typing.get_args(hint)[0]
+    return hint
 
 
 def _alternatives(hint):

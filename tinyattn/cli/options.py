@@ -1,0 +1,114 @@
+"""The options of each command beside those of a training run (train/config.py), each documented once."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ..train.ranges import Count, CountOrZero, NotNegative, Positive, Share
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Where options come from that are not given on the command line."""
+
+    config: str | None = None
+    """JSON file with options, such as a run's config.json; options given here override it [path]."""
+
+    resume: str | None = None
+    """Run to go on with, by its own options [directory]."""
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """How text is sampled."""
+
+    prompt: str = ""
+    """Text to continue; nothing: a line break where the vocabulary has one."""
+
+    length: Count = 500
+    """How much to write [characters]."""
+
+    temperature: NotNegative = 0.8
+    """0 always takes the likeliest character, 1 samples what the model believes [no unit]."""
+
+    top_k: Count | None = None
+    """Sample from the likeliest K characters only [characters]."""
+
+    top_p: Share | None = None
+    """Sample from the likeliest characters that together reach this probability [0 to 1]."""
+
+    seed: CountOrZero | None = None
+    """Start of the random stream; another text each time by default."""
+
+    unknown: Literal["error", "skip"] = "error"
+    """What to do with a character of the prompt that the model does not know."""
+
+    state: Literal["best", "last"] = "best"
+    """Which of the run's two states to take."""
+
+    slide: Count = 1
+    """How far the context moves once the text has outgrown it; more is faster [characters]."""
+
+    device: str | None = None
+    """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The numbers that are walked through."""
+
+    x: str | None = None
+    """Input, numbers apart by spaces, rows by semicolons; a small example by default."""
+
+    cotangent: str | None = None
+    """Gradient of the output, written alike; 1 for the first element by default."""
+
+    y: str | None = None
+    """Second matrix of matmul, written alike."""
+
+    target: str | None = None
+    """Class, or classes, of cross_entropy [id]."""
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """What the page shows."""
+
+    text: str | None = None
+    """Text to look at; the beginning of the run's validation part by default."""
+
+    output: Annotated[str, Parameter(alias="-o")] = "explorer.html"
+    """Page to write [path]."""
+
+    positions: str | None = None
+    """Characters whose own loss is looked at: all, or positions apart by commas; the largest by default."""
+
+    snapshots: CountOrZero | None = None
+    """How many of the run's snapshots to show; as many as fit by default [snapshots]."""
+
+    megabytes: Positive = 4.0
+    """Size the page should keep to [MB]."""
+
+
+@dataclass(frozen=True)
+class GradcheckOptions:
+    """What is checked, and how."""
+
+    op: str | None = None
+    """Check one operation or block [name]."""
+
+    device: str | None = None
+    """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
+
+    html: str | None = None
+    """Write a page with the step-size curve of each operation [path]."""
+
+    broken: Annotated[str | None, Parameter(name="--break")] = None
+    """Plant known mistakes into an operation's rule, such as softmax, and show which checks see them."""
+
+    order: Literal[1, 2] | None = None
+    """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""
+
+    seed: CountOrZero = 0
+    """Start of the random streams of inputs, cotangents and directions."""

@@ -1,0 +1,35 @@
+"""``tinyattn explain`` and ``tinyattn explore``: what tinyattn.study shows, from the command line."""
+
+from ..data import InputError
+from ..train.ranges import check_ranges
+
+
+def explain(operation, numbers):
+    """Print the walk through an operation; returns the exit status.
+
+    Args:
+        operation: its name.
+        numbers: ``ExplainOptions``.
+    """
+    from ..study.explain import run
+
+    try:
+        return run(operation, numbers.x, numbers.cotangent, numbers.y, numbers.target)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def explore(path, what):
+    """Write the page of a run; returns the exit status.
+
+    Args:
+        path: the run's directory.
+        what: ``ExploreOptions``.
+    """
+    from ..study.explore import run
+
+    check_ranges(what)
+    try:
+        return run(path, what.text, what.output, what.positions, what.snapshots, what.megabytes)
+    except (ValueError, FileNotFoundError) as error:
+        raise InputError(str(error)) from error
