@@ -97,6 +97,7 @@ def test_the_page_of_a_run_shows_the_engine_s_numbers(browser, trained, tmp_path
         assert tab.evaluate("tinyattn.page.characters") == list(text)
         steps = tab.evaluate("tinyattn.page.steps.map((one) => one.step)")
         assert len(steps) >= 3 and steps == sorted(steps) and steps[0] == 0
+        assert tab.evaluate("tinyattn.page.steps[tinyattn.page.own].scores.dtype") == "float32"
         shown = tab.locator("#predictions-table tbody tr").nth(3).locator("td").nth(3).inner_text()
         assert float(shown) == pytest.approx(seen.losses[3], abs=5e-3)
         assert tab.locator("#training path.line").count() >= 3, "loss curve and norms"

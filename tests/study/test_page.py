@@ -40,7 +40,7 @@ def maps_on_page(tab, layer, head, loss="all", step=None):
     """The overlays as the page has them, NaN where a cell is masked."""
     script = """([view, overlays]) => Object.fromEntries(overlays.map(
         (key) => [key, Array.from(tinyattn.page.map(view, key), (x) => Number.isNaN(x) ? null : x)]))"""
-    step = tab.evaluate("tinyattn.page.last") if step is None else step
+    step = tab.evaluate("tinyattn.page.own") if step is None else step
     view = {"layer": layer, "head": head, "loss": loss, "step": step}
     tab.evaluate("([step, loss]) => tinyattn.page.load(step, loss)", [step, loss])
     found = tab.evaluate(script, [view, OVERLAYS])
@@ -268,6 +268,18 @@ def test_the_slider_over_training_changes_maps_and_head_cards(browser, small):
         wait_until(tab, "tinyattn.store.get().step === 0")
         assert shares() != last
         assert "step=0" in tab.evaluate("location.hash")
+
+
+def test_snapshots_after_the_run_s_own_state_come_after_it(browser, tmp_path):
+    content = made_up(snapshots=3)
+    content.snapshots[2].step = 3000  # the best state may be older than the last snapshot
+    path = tmp_path / "page.html"
+    path.write_text(render(content), "utf-8")
+    with opened(browser, path) as tab:
+        assert tab.evaluate("tinyattn.page.steps.map((one) => one.step)") == [0, 500, 2000, 3000]
+        assert tab.evaluate("tinyattn.store.get().step") == tab.evaluate("tinyattn.page.own") == 2
+        tab.keyboard.press(".")
+        wait_until(tab, "tinyattn.store.get().step === 3")
 
 
 def test_head_cards_sort_by_a_share(browser, small):

@@ -12,7 +12,8 @@ The JSON object:
     title, characters, expected (what each position is to predict, or null), loss, gradcheck (a link or null)
     model        layers, heads, head_dim, parameters
     allowed      packed bits, length*length, row by row: 1 where a query may attend to a key
-    steps        in order, the run's own state last: step, loss, scores, gradient, heads (kind, shares)
+    own          which of the steps is the run's own state: the others are snapshots, in 16 bits
+    steps        in order: step, loss, scores, gradient, heads (kind, shares)
     targets      losses of single characters: position, loss, rows (first and last per layer outside
                  of which the gradient is 0), gradient (layer by layer, head by head, those rows)
     predictions  a position: loss, probability (of what came), top (character and probability)
@@ -106,6 +107,12 @@ def payload_of(content):
     allowed = content.allowed
     layers, heads = content.maps.scores.shape[:2]
     even = even_shares(content.characters, allowed)
+    # In the order of training: a run's best state may be older than its last snapshots.
+    steps = [
+        *((maps.step, _step(maps, content, even, pack_levels)) for maps in content.snapshots),
+        (content.maps.step, _step(content.maps, content, even, pack_maps)),
+    ]
+    steps.sort(key=lambda pair: pair[0] if content.snapshots else 0)
     return {
         "title": content.title,
         "characters": list(content.characters),
@@ -118,10 +125,8 @@ def payload_of(content):
             "parameters": int(content.parameters),
         },
         "allowed": pack(np.packbits(allowed.ravel())),
-        "steps": [
-            *(_step(maps, content, even, pack_levels) for maps in content.snapshots),
-            _step(content.maps, content, even, pack_maps),
-        ],
+        "steps": [packed for _, packed in steps],
+        "own": [step for step, _ in steps].index(content.maps.step),
         "targets": [
             {"position": int(position), "loss": float(content.losses[position]), **packed}
             for position, packed in sorted(content.targets.items())

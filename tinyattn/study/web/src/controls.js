@@ -60,7 +60,7 @@ export function mountControls(context) {
       type: "range",
       id: "step",
       min: 0,
-      max: page.last,
+      max: page.steps.length - 1,
       step: 1,
       oninput: (event) => go({ step: Number(event.target.value) }),
     });
@@ -88,7 +88,7 @@ export function mountControls(context) {
 }
 
 function noteOf(state, page) {
-  if (state.step !== page.last) {
+  if (state.step !== page.own) {
     return `Step ${page.steps[state.step].step}: kept in 16 bits, for the loss of the whole text.`;
   }
   if (state.loss !== "all") {
@@ -148,7 +148,7 @@ function mountKeyboard(context) {
     l: (s) => ({ loss: s.loss === "all" && page.targets.some((one) => one.position === s.row) ? s.row : "all" }),
     c: (s) => ({ colour: s.colour === "all" ? "head" : "all" }),
     ",": (s) => ({ step: Math.max(0, s.step - 1) }),
-    ".": (s) => ({ step: Math.min(page.last, s.step + 1) }),
+    ".": (s) => ({ step: Math.min(page.steps.length - 1, s.step + 1) }),
     t: () => ({ theme: theme() === "dark" ? "light" : "dark" }),
   };
   OVERLAYS.forEach((overlay, index) => (actions[index + 1] = () => ({ overlay: overlay.key })));

@@ -57,8 +57,7 @@ export class Page {
       page.cells += keys.length;
     }
     // The page opens on the run's own state; the maps of earlier steps are unpacked when looked at.
-    page.last = payload.steps.length - 1;
-    await page.load(page.last, "all");
+    await page.load(page.own, "all");
     return page;
   }
 

@@ -29,7 +29,7 @@ export function mountGrid({ page, go, theme }) {
   for (let layer = 0; layer < layers; layer++) {
     grid.append(element("span", { class: "label" }, `L${layer}`));
     for (let head = 0; head < heads; head++) {
-      const kind = page.steps[page.last].heads[layer][head].kind;
+      const kind = page.steps[page.own].heads[layer][head].kind;
       const button = element(
         "button",
         {

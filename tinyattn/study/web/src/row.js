@@ -35,6 +35,7 @@ export function mountRow(context) {
   const title = element("h3", {});
   const reset = element("button", { type: "button", id: "reset", onclick: () => restore() }, "Undo the changes");
   const tracks = element("div", { class: "tracks" });
+  const chosenText = element("p", { class: "readout", id: "chosen" });
   const sums = element("dl", { class: "sums" });
   const matrix = element("canvas", { class: "pixels" });
   const matrixText = element("p", { class: "readout" });
@@ -53,7 +54,7 @@ export function mountRow(context) {
   );
   const table = element("div", { class: "scroll", tabindex: 0, "data-scrolls": true, role: "region", "aria-label": "Table of the locked row" });
   const details = element("details", { open: true }, element("summary", {}, "The locked row as a table"), table);
-  const panel = element("div", { class: "panel" }, element("div", { class: "titlebar" }, title, reset), element("div", { class: "halves" }, tracks, side), details);
+  const panel = element("div", { class: "panel" }, element("div", { class: "titlebar" }, title, reset), element("div", { class: "halves" }, element("div", {}, tracks, chosenText), side), details);
   body.append(lead, prompt, panel);
 
   let original = null; // the row as the model has it
@@ -91,6 +92,9 @@ export function mountRow(context) {
     title.textContent = `Layer ${state.layer}, head ${state.head}, row ${state.row} (${spoken(page.characters[state.row])})`;
     reset.disabled = current === original;
     drawTracks();
+    const key = original.keys[chosen];
+    const values = COLUMNS.map((one) => `${one.name.split(" = ")[0]} ${number(current[one.key][chosen])}`);
+    chosenText.textContent = `Chosen key ${key} (${spoken(page.characters[key])}): ${values.join(", ")}`;
     drawSums();
     drawCurve();
     drawMatrix();

@@ -26,7 +26,7 @@ export function validated(given, page, overlays) {
     overlay: overlays.some((one) => one.key === given.overlay) ? given.overlay : "P",
     loss: page.targets.some((one) => one.position === given.loss) ? given.loss : "all",
     row: within(given.row, page.length) ? given.row : null,
-    step: step < 0 ? page.last : step,
+    step: step < 0 ? page.own : step,
     colour: given.colour === "all" ? "all" : "head",
     theme: ["light", "dark"].includes(given.theme) ? given.theme : null,
   };
@@ -35,7 +35,7 @@ export function validated(given, page, overlays) {
 
 // Gradients of one character's loss are kept for the run's own state, not for its snapshots.
 export function consistent(state, page) {
-  return state.step === page.last ? state : { ...state, loss: "all" };
+  return state.step === page.own ? state : { ...state, loss: "all" };
 }
 
 export function createStore(initial) {
