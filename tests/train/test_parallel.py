@@ -1,0 +1,228 @@
+"""A sharded step equals the whole one, is reproduced to the bit, and leaves no trace."""
+
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import tinyattn as ta
+from tinyattn.train import parallel
+from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.step import PlainStep
+
+
+def make_model(dtype="float64", **options):
+    ta.manual_seed(0)
+    config = ta.models.GPTConfig(
+        vocabulary_size=11, block_size=8, layers=2, heads=2, dim=16, **options
+    )
+    return ta.models.GPT(config).to(dtype)
+
+
+def make_batch(rows=5, seed=0):
+    random = np.random.default_rng(seed)
+    return random.integers(0, 11, (rows, 8)), random.integers(0, 11, (rows, 8))
+
+
+def run(step, batch, key=3):
+    """The loss, and copies of the gradients by name."""
+    loss = step(*batch, key)
+    gradients = {name: p.grad.numpy() for name, p in step.model.named_parameters()}
+    step.close()
+    return loss, gradients
+
+
+def assert_same(one, other, rtol=1e-10):
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+    assert one[1].keys() == other[1].keys()
+    for name in one[1]:
+        np.testing.assert_allclose(
+            one[1][name], other[1][name], rtol=rtol, atol=1e-13, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_a_sharded_step_equals_the_whole_one(workers):
+    batch = make_batch(5)
+    whole = run(PlainStep(make_model()), batch)
+    assert_same(run(ParallelStep(make_model(), workers), batch), whole)
+
+
+def test_shards_weigh_as_much_as_they_have_targets_that_count():
+    inputs, targets = make_batch(4)
+    targets[0] = -100
+    targets[1, 2:] = -100
+    whole = run(PlainStep(make_model()), (inputs, targets))
+    assert_same(run(ParallelStep(make_model(), 4), (inputs, targets)), whole)
+
+
+def test_a_batch_without_targets_that_count_has_gradient_zero():
+    inputs, targets = make_batch(4)
+    loss, gradients = run(ParallelStep(make_model(), 2), (inputs, np.full_like(targets, -100)))
+    assert loss == 0
+    assert not any(gradient.any() for gradient in gradients.values())
+
+
+def test_pieces_of_a_shard_add_up(monkeypatch):
+    batch = make_batch(9)
+    whole = run(PlainStep(make_model()), batch)
+    monkeypatch.setattr(parallel, "TOKENS_AT_ONCE", 16)
+    assert_same(run(ParallelStep(make_model(), 2), batch), whole)
+
+
+def test_the_same_number_of_workers_gives_the_same_bits():
+    batch = make_batch(6)
+    runs = [
+        run(ParallelStep(make_model("float32", dropout=0.2), 3), batch, key=99) for _ in range(3)
+    ]
+    for loss, gradients in runs[1:]:
+        assert loss == runs[0][0]
+        for name, gradient in gradients.items():
+            np.testing.assert_array_equal(gradient, runs[0][1][name])
+
+
+def test_dropout_follows_from_the_key_and_differs_between_shards():
+    model = make_model(dropout=0.5)
+    row = make_batch(1)
+    batch = tuple(np.repeat(array, 2, axis=0) for array in row)
+    drawn = []
+    original = model.loss
+
+    def loss(inputs, targets):
+        result = original(inputs, targets)
+        drawn.append(float(result.item()))
+        return result
+
+    model.loss = loss
+    step = ParallelStep(model, 2)
+    first = step(*batch, key=1)
+    again = step(*batch, key=1)
+    other = step(*batch, key=2)
+    step.close()
+    assert first == again != other
+    assert len(set(drawn[:2])) == 2  # equal rows, unequal masks
+
+
+def test_the_default_is_one_worker_for_each_core_allowed(monkeypatch):
+    monkeypatch.setattr(parallel, "available_cores", lambda: 3)
+    step = ParallelStep(make_model())
+    assert step.workers == 3
+    step.close()
+
+
+def test_blas_is_held_to_its_share_of_the_cores_and_left_as_found(monkeypatch):
+    monkeypatch.setattr(parallel, "available_cores", lambda: 4)
+    model = make_model()
+    seen = []
+    original = model.loss
+
+    def loss(inputs, targets):
+        seen.extend(library["num_threads"] for library in blas())
+        return original(inputs, targets)
+
+    def blas():
+        return [
+            library for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"
+        ]
+
+    model.loss = loss
+    with threadpoolctl.threadpool_limits(4, user_api="blas"):
+        before = blas()
+        step = ParallelStep(model, 2)
+        step(*make_batch(4), key=0)
+        step.close()
+        assert blas() == before
+    assert seen and max(seen) <= 2
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_worker_s_error_is_raised_in_the_caller_after_all_have_stopped(failing):
+    model = make_model()
+    original = model.loss
+    inputs, targets = make_batch(3)
+    inputs[:, 0] = [0, 1, 2]
+
+    def loss(inputs, targets):
+        if inputs[0, 0] == failing:
+            raise ArithmeticError(f"shard {failing}")
+        return original(inputs, targets)
+
+    model.loss = loss
+    before = threadpoolctl.threadpool_info()
+    step = ParallelStep(model, 3)
+    with pytest.raises(ArithmeticError, match=f"shard {failing}"):
+        step(inputs, targets, key=0)
+    assert threadpoolctl.threadpool_info() == before
+    model.loss = original
+    assert np.isfinite(step(inputs, targets, key=0))  # and it can go on
+    step.close()
+
+
+def test_closing_ends_the_threads():
+    before = threading.active_count()
+    step = ParallelStep(make_model(), 3)
+    step(*make_batch(3), key=0)
+    assert threading.active_count() > before
+    step.close()
+    assert threading.active_count() == before
+
+
+def test_workers_see_the_modes_of_the_caller():
+    model = make_model()
+    model.embedding.weight._data[...] = np.nan
+    step = ParallelStep(model, 2)
+    with ta.detect_anomaly(), pytest.raises(RuntimeError, match="produced"):
+        model.blocks[0].attention.query.weight._data[...] = 1e308
+        model.embedding.weight._data[...] = 1e308
+        step(*make_batch(4), key=0)
+    step.close()
+
+
+def test_fewer_than_one_worker_is_refused():
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        ParallelStep(make_model(), 0)
+
+
+class Joined:
+    """Two processes that train together, played by two threads: the interface of an mpi4py communicator."""
+
+    def __init__(self, rank, meeting):
+        self.rank = rank
+        self.meeting = meeting
+
+    def allreduce(self, number):
+        return sum(self._exchange(number))
+
+    def Allreduce(self, sent, received):
+        received[...] = np.sum(self._exchange(sent), axis=0)
+
+    def _exchange(self, value):
+        values, barrier = self.meeting
+        values[self.rank] = value
+        barrier.wait(10)
+        result = [values[0], values[1]]
+        barrier.wait(10)
+        return result
+
+
+def test_a_communicator_joins_the_batches_of_all_processes():
+    inputs, targets = make_batch(6)
+    targets[0] = -100  # so that the processes have unequal shares
+    whole = run(PlainStep(make_model()), (inputs, targets))
+    meeting = [None, None], threading.Barrier(2)
+    models = [make_model(), make_model()]
+    found = [None, None]
+
+    def process(rank):
+        step = ParallelStep(models[rank], 2, communicator=Joined(rank, meeting))
+        rows = slice(0, 2) if rank == 0 else slice(2, 6)
+        found[rank] = run(step, (inputs[rows], targets[rows]))
+
+    threads = [threading.Thread(target=process, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in found:
+        assert_same(result, whole)
