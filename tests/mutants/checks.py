@@ -32,7 +32,8 @@ def check_rule(name, orders=(1, 2)):
             with ta.reference():
                 if order == 1:
                     _check_value(name, position, inputs, parameters)
-                report = check_case(name, inputs, parameters, order=min(order, case.order))
+                settings = {"order": min(order, case.order), "mode": case.mode}
+                report = check_case(name, inputs, parameters, **settings)
             if not report.passed:
                 raise Killed(f"{name}: gradcheck of order {order}")
 

@@ -75,6 +75,7 @@ class Case:
     inputs: tuple
     parameters: dict = field(default_factory=dict)
     order: int = 2  # the highest order that the operation offers
+    mode: str = "full"
 
     def __str__(self):
         words = [repr(value) for value in self.inputs]
@@ -155,7 +156,10 @@ _ATTENTION = {"causal": False, "scale": 0.6}
 
 CASES = {
     # arithmetic
-    "add": _broadcasting(normal),
+    "add": [
+        *_broadcasting(normal),
+        Case((normal(64, 128), normal(64, 128)), mode="directional"),  # enough for its kernel
+    ],
     "sub": _broadcasting(normal),
     "mul": _broadcasting(normal) + [case(transposed(3, 4), normal(4, 3))],
     "div": _broadcasting(normal, positive),

@@ -33,6 +33,11 @@ class Curve:
     complex_step: float | None
 
     @property
+    def truncates(self):
+        """Whether the operation bends: a linear one has no third derivative to neglect."""
+        return self.best[0] < 1e-3
+
+    @property
     def best(self):
         """The best step in float64 and its error: the middle of the valley."""
         errors = np.where(np.isfinite(self.float64), self.float64, np.inf)

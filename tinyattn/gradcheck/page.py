@@ -8,8 +8,8 @@ import numpy as np
 from .curve import STEPS
 
 _WIDTH, _HEIGHT = 320, 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 10, 34
-_LOWEST, _HIGHEST = -16, 2  # powers of ten on the axis of errors
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 18, 10, 34
+_LOWEST, _HIGHEST = -17, 2  # powers of ten on the axis of errors
 _FIRST, _LAST = 0, -12  # powers of ten on the axis of steps
 
 _STYLE = """
@@ -104,8 +104,8 @@ the one that training runs, a <em>block</em> what is assembled from them.</p>
 <h2>The step: truncation against rounding</h2>
 <p>The relative error of a central difference along one random direction, from large steps on the left to small ones
 on the right. It falls with h&sup2; until the rounding of the function's values, divided by an ever smaller step,
-takes over. The circle marks the best step in float64. In float32 the valley is a million times shallower. Where a curve
-has no left slope the operation is linear, and nothing is truncated.</p>
+takes over. The circle marks the best step in float64. In float32 the valley is a million times shallower. Where a
+curve has no left slope the operation is linear (or bends only at kinks), and nothing is truncated.</p>
 {_LEGEND}
 <div class="charts">
 {charts}
@@ -130,21 +130,22 @@ def _table_row(row, drawn):
 def _figure(curve):
     step, error = curve.best
     name = html.escape(curve.name)
-    label = f"{name}: error of a central difference against its step; least near {step:.0e}"
-    return f"""<figure id="{name}"><figcaption>{name}<span>{error:.0e} at h = {step:.0e}</span></figcaption>
+    label = f"{name}: error of a central difference against its step"
+    words = f"{error:.0e} at h = {step:.0e}" if curve.truncates else "nothing truncated"
+    return f"""<figure id="{name}"><figcaption>{name}<span>{words}</span></figcaption>
 <svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">
 {_axes()}
 {_laws(curve)}
 {_complex_line(curve)}
 <path class="single" d="{_path(curve.float32)}"/>
 <path class="double" d="{_path(curve.float64)}"/>
-<circle class="best" r="4" cx="{_x(step):.1f}" cy="{_y(max(error, 10.0**_LOWEST)):.1f}"/>
+{_best(curve)}
 </svg></figure>"""
 
 
 def _axes():
     parts = []
-    for power in range(_LOWEST, _HIGHEST + 1, 4):
+    for power in range(-16, _HIGHEST + 1, 4):
         y = _y(10.0**power)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         parts.append(
@@ -156,26 +157,34 @@ def _axes():
         parts.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{_power(power)}</text>'
         )
-    parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 6}">step h</text>')
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT - 4}" text-anchor="middle">step h</text>')
     return "".join(parts)
 
 
 def _laws(curve):
-    """The laws h^2 and 1/h through the best step, drawn only for operations that truncate."""
-    step, error = curve.best
-    if step > 1e-3:
+    """The laws h^2 and 1/h, fitted to either side of the valley; only for operations that truncate."""
+    if not curve.truncates:
         return ""
-    error = max(error, 1e-15)
+    step, _ = curve.best
     lines = []
-    for exponent, end in ((2, 10.0**_FIRST), (-1, 10.0**_LAST)):
-        # From the best step to the edge of the frame, or to where the law leaves it.
-        reach = step * (10.0**_HIGHEST / error) ** (1 / exponent)
-        end = min(end, reach) if exponent > 0 else max(end, reach)
-        lines.append(
-            f'<path class="law" d="M{_x(step):.1f} {_y(error):.1f}L{_x(end):.1f} '
-            f'{_y(error * (end / step) ** exponent):.1f}"/>'
-        )
+    for exponent, side in ((2, (step * 10, step * 1e3)), (-1, (step * 1e-5, step * 0.1))):
+        near = (side[0] <= STEPS) & (side[1] >= STEPS) & (curve.float64 > 0)
+        if not near.any():
+            continue
+        factor = float(np.median(curve.float64[near] / STEPS[near] ** exponent))
+        ends = [h for h in STEPS if 10.0**_LOWEST <= factor * h**exponent <= 10.0**_HIGHEST]
+        ends = [h for h in ends if (h >= step * 0.3 if exponent > 0 else h <= step * 3)]
+        words = "L".join(f"{_x(h):.1f} {_y(factor * h**exponent):.1f}" for h in (ends[0], ends[-1]))
+        lines.append(f'<path class="law" d="M{words}"/>')
     return "".join(lines)
+
+
+def _best(curve):
+    step, error = curve.best
+    if not curve.truncates:
+        return ""
+    return f'<circle class="best" r="4" cx="{_x(step):.1f}" cy="{_y(error):.1f}"/>'
 
 
 def _complex_line(curve):

@@ -75,13 +75,10 @@ def survey_primitive(name, version, device=None, order=2, seed=0):
         mode = reference() if version == "rule" else contextlib.nullcontext()
         try:
             with mode:
-                report = check_case(
-                    name, inputs, parameters, order=min(order, case.order), seed=seed
-                )
+                settings = {"order": min(order, case.order), "mode": case.mode, "seed": seed}
+                report = check_case(name, inputs, parameters, **settings)
             row.add(report)
-        except (
-            Exception
-        ) as error:  # a rule that crashes is a fault of this row, not the end of the survey
+        except Exception as error:  # a crash is a fault of this row, not the end of the survey
             row.cases += 1
             row.faults.append(_crash(name, case, error))
     if version == "kernel" and not row.cases and not row.faults:
