@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from . import pool
 from .base import Backend, register_array_type
 from .tracked import Equality, TrackedArray
 
@@ -16,6 +17,9 @@ class NumpyBackend(Backend):
 
     def asarray(self, data, dtype=None):
         return np.asarray(data, dtype=dtype)
+
+    def empty(self, shape, dtype):
+        return pool.empty(shape, dtype)
 
     def to_host(self, array):
         return array
