@@ -338,8 +338,9 @@ def evaluating(model):
     True
     """
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     try:
+        for module, _ in modes:
+            module.training = False
         yield model
     finally:
         for module, training in modes:
@@ -391,7 +392,7 @@ def _move(tensor, backend, dtype):
 def _detach_results(value, memo):
     """Let ``deepcopy`` find detached copies of the recorded tensors in ``value``, so that no graph is copied."""
     if isinstance(value, Tensor):
-        if not value.is_leaf:
+        if not value.is_leaf and id(value) not in memo:
             memo[id(value)] = Tensor._wrap(value._data.copy())
     elif isinstance(value, (list, tuple)):
         for item in value:
