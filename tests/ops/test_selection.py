@@ -96,6 +96,24 @@ def test_masked_fill_cuts_the_gradient_where_it_filled(device, random):
     assert y.tolist() == [[-np.inf, 2, -np.inf]] and y.dtype == np.float32
 
 
+def test_the_value_that_fills_may_be_a_tensor_with_a_gradient(device, random):
+    mask = ta.tensor([True, False, True], device=device)
+    check_gradient(
+        lambda x, value: ta.masked_fill(x, mask, value).square(),
+        random.normal(size=(2, 3)),
+        random.normal(size=()),
+        device=device,
+    )
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "clip"])
+def test_an_array_may_stand_on_either_side(name, device, distinct):
+    x, y = distinct((2, 3), (3,))
+    operation, constant = getattr(ta, name), ta.tensor(y, device=device).data
+    check_gradient(lambda x: operation(x, constant).square(), x, device=device)
+    check_gradient(lambda x: operation(constant, x).square(), x, device=device)
+
+
 def test_a_mask_may_enlarge_what_it_fills(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     mask = ta.tensor([[True, False], [False, False], [False, True]], device=device)

@@ -362,7 +362,7 @@ def _is_double(value):
 
 
 def _plain_input(value):
-    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, so that they promote nothing."""
+    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, which promote nothing."""
     if isinstance(value, np.generic):
         return value.item()
     if is_array(value):
@@ -380,7 +380,7 @@ def _as_arrays(values):
 
 
 def _sequences_as_arrays(values):
-    """Nested sequences as arrays of the device and, for floating-point numbers, of the dtype of the arrays among them."""
+    """Nested sequences as arrays, on the device and, for floating-point numbers, in the dtype of the arrays given."""
     like = next(value for value in values if hasattr(value, "dtype"))
     backend = backend_of(like)
     arrays = []

@@ -38,14 +38,15 @@ def where_vjp_y(g, _out, condition, _x, _y):
 
 
 @primitive
-def masked_fill(x, mask, /, value):
+def masked_fill(x, mask, value, /):
     """``x`` with ``value`` put where ``mask`` holds.
 
     Args:
         mask: a boolean array or tensor that broadcasts against x.
-        value: a number.
+        value: a number, or a tensor with one.
 
-    Backward. Where the mask holds x had no influence; elsewhere the cotangent passes.
+    Backward. Where the mask holds the cotangent goes to the value, which every one of these elements shows; elsewhere
+    it goes to x.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0])
@@ -56,8 +57,13 @@ def masked_fill(x, mask, /, value):
 
 
 @masked_fill.vjp("x")
-def masked_fill_vjp(g, _out, _x, mask, *, value):
+def masked_fill_vjp_x(g, _out, _x, mask, _value):
     return array_namespace(g).where(mask, 0, g)
+
+
+@masked_fill.vjp("value")
+def masked_fill_vjp_value(g, _out, _x, mask, _value):
+    return array_namespace(g).where(mask, g, 0)
 
 
 @primitive
