@@ -316,11 +316,12 @@ class HookHandle:
 
     def __init__(self, hooks, function):
         self._hooks = hooks
-        hooks[id(self)] = function
+        self._key = object()  # not the handle itself, which few callers keep: a hook outlives its handle
+        hooks[self._key] = function
 
     def remove(self):
         """Take the hook away; doing it twice does no harm."""
-        self._hooks.pop(id(self), None)
+        self._hooks.pop(self._key, None)
 
 
 def tensor(data, requires_grad=False, dtype=None, device=None):
