@@ -68,7 +68,7 @@ class ExplainOptions:
     """Second matrix of matmul, written alike."""
 
     target: str | None = None
-    """Class, or classes, of cross_entropy [id]."""
+    """Class that cross_entropy expects, a place in --x; 0 by default [id]."""
 
 
 @dataclass(frozen=True)
