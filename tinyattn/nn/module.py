@@ -350,11 +350,12 @@ def evaluating(model):
 class _ForwardHookHandle:
     def __init__(self, hooks, hook):
         self._hooks = hooks
-        hooks[id(self)] = hook
+        self._key = object()  # not the handle itself, which few callers keep: a hook outlives its handle
+        hooks[self._key] = hook
 
     def remove(self):
         """Take the hook away; doing it twice does no harm."""
-        self._hooks.pop(id(self), None)
+        self._hooks.pop(self._key, None)
 
 
 def _host_array(name, value):
