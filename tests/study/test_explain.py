@@ -42,7 +42,7 @@ def test_matmul_and_cross_entropy_take_a_second_argument(random):
     walk = ta.study.explain("matmul", x=a, y=b, cotangent=g)
     assert walk.passed
     np.testing.assert_allclose(value_of(walk, "db"), a.T @ g, rtol=1e-12)
-    walk = ta.study.explain("cross_entropy", x="1 2 3", target=2, cotangent="2")
+    walk = ta.study.explain("cross_entropy", x="1 2 3", target="2", cotangent="2")
     assert walk.passed
     np.testing.assert_allclose(
         value_of(walk, "dz")[2], 2 * (value_of(walk, "p")[2] - 1), rtol=1e-12
@@ -113,6 +113,7 @@ def test_a_notebook_gets_a_table_with_escaped_text():
         ("matmul", {"x": "1 2; 3"}, "rows of 2, 1 numbers"),
         ("matmul", {"x": "1 2", "y": "1 2 3"}, "as many columns of x as rows of y"),
         ("cross_entropy", {"target": 9}, "from 0 to 3"),
+        ("cross_entropy", {"target": "one"}, "'one': expected one class"),
         ("attention", {"x": ""}, "rows of"),
     ],
 )

@@ -54,7 +54,7 @@ def test_rows_that_attend_to_nothing_count_for_nothing():
     weights = np.zeros((1, 1, 4, 4))
     weights[0, 0, 1, 0] = 1
     shares = measure_heads(weights, "abab")
-    assert shares["neighbour"][0, 0] == 1
+    assert shares["first"][0, 0] == 1 and shares["neighbour"][0, 0] == 1
 
 
 def test_weights_that_do_not_fit_the_text_are_refused():

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+NEAR = 3
 FAR = 16
 THRESHOLDS = (
-    "A head is named after a behaviour when its share has gone 40 % of the way from what even attention "
+    "A head is named after a behaviour when its share has gone 30 % of the way from what even attention "
     "gives to 100 %; uniform attention when its entropy is 90 % of even attention's or more."
 )
 
@@ -34,9 +35,9 @@ class Behaviour:
 
 BEHAVIOURS = (
     Behaviour(
-        "neighbour", "neighbour", "Weight on the keys right beside the query (distance 1).", 0.4
+        "neighbour", "neighbour", f"Weight on other keys at most {NEAR} characters away.", 0.3
     ),
-    Behaviour("long_range", "long-range", f"Weight on keys {FAR} or more characters away.", 0.4),
+    Behaviour("long_range", "long-range", f"Weight on keys {FAR} or more characters away.", 0.3),
     Behaviour(
         "uniform",
         "uniform",
@@ -44,19 +45,19 @@ BEHAVIOURS = (
         0.9,
     ),
     Behaviour(
-        "first", "first character", "Weight on the text's first character, for later queries.", 0.4
+        "first", "first character", "Weight on the text's first character, for later queries.", 0.3
     ),
     Behaviour(
         "same",
         "same character",
         "Weight on other places that hold the query's own character.",
-        0.4,
+        0.3,
     ),
     Behaviour(
         "induction",
         "induction",
         "Weight on the keys that come right after an earlier place with the query's character.",
-        0.4,
+        0.3,
     ),
 )
 
@@ -77,7 +78,7 @@ def target_cells(characters):
     after = np.zeros((length, length), bool)
     after[:, 1:] = same[:, :-1] & (key[:, :-1] < query)
     return {
-        "neighbour": np.abs(query - key) == 1,
+        "neighbour": (query != key) & (np.abs(query - key) <= NEAR),
         "long_range": np.abs(query - key) >= FAR,
         "first": (key == 0) & (query > 0),
         "same": same & (query != key),

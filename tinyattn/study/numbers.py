@@ -56,7 +56,10 @@ def format_array(values, digits=4):
     >>> format_array(1e-12)
     ['1.0e-12']
     """
-    values = np.asarray(values, np.float64)
+    values = np.asarray(values)
+    if values.ndim == 0 and values.dtype.kind in "iu":
+        return [str(values)]
+    values = values.astype(np.float64)
     if values.ndim == 0:
         return [_format_number(float(values), digits)]
     texts = [[_format_number(float(v), digits) for v in row] for row in np.atleast_2d(values)]

@@ -82,6 +82,7 @@ def walk_cross_entropy(steps, x=None, cotangent=None, target=0):
     """loss = cross_entropy(z, target) of one row of logits."""
     z = parse_array("2 1 0 -1" if x is None else x, "--x")
     g = parse_array("1" if cotangent is None else cotangent, "--cotangent", axes=(0,))
+    target = _parse_class(target)
     if not 0 <= target < z.size:
         raise ValueError(
             f"--target {target}: expected a class from 0 to {z.size - 1}, a place in --x"
@@ -171,6 +172,13 @@ def walk_attention(steps, x=None, cotangent=None):
     steps.note(
         f"dX = dQ + dK + dV, so it is right where they are (largest element {np.abs(dX).max():.4g})"
     )
+
+
+def _parse_class(target):
+    try:
+        return int(target)
+    except ValueError:
+        raise ValueError(f"--target {target!r}: expected one class, a whole number") from None
 
 
 WALKS = {
