@@ -141,7 +141,7 @@ export function mountRow(context) {
         .attr("y", (value) => (Number.isFinite(value) ? Math.min(y(0), y(value)) : y(0)))
         .attr("height", (value) => (Number.isFinite(value) ? Math.abs(y(value) - y(0)) : 0));
     bars("bar", values);
-    bars("ghost", current === original ? [] : original[track.key]).attr("aria-hidden", "true");
+    bars("ghost", current === original || track.key === "dP" ? [] : original[track.key]).attr("aria-hidden", "true");
     if (track.key === "dP") {
       group.selectAll("line.mean").data([current.mean]).join("line").attr("class", "mean").attr("x1", LEFT).attr("x2", width - 8).attr("y1", y).attr("y2", y);
     }
