@@ -2,6 +2,7 @@
 
 Every example is a script: ``python examples/NAME.py`` prints its numbers, asserts the claim in its head, and writes
 ``NAME.png``. ``--quick`` takes seconds, with the claim still asserted; ``--out`` says where pictures go.
+All random numbers come from fixed seeds.
 """
 
 import argparse
@@ -12,14 +13,21 @@ import time
 
 import numpy as np
 
+import tinyattn as ta
+
+# Okabe and Ito's colours, which those who cannot tell red from green can tell apart.
+BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
+GREY = "#666666"
+
 
 class Run:
-    """One run of an example: whether it is to be quick, and where its picture goes."""
+    """One run of an example: whether it is to be quick, its further options, and where its picture goes."""
 
-    def __init__(self, name, quick, out):
+    def __init__(self, name, options):
         self.name = name
-        self.quick = quick
-        self.out = pathlib.Path(out)
+        self.options = options
+        self.quick = options.quick
+        self.out = pathlib.Path(options.out)
 
     def choose(self, full, quick):
         """``full``, or ``quick`` in a quick run."""
@@ -44,6 +52,18 @@ class Run:
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
 
+        plt.rcParams.update(
+            {
+                "axes.grid": True,
+                "axes.spines.right": False,
+                "axes.spines.top": False,
+                "axes.titlesize": 10,
+                "font.size": 9,
+                "grid.alpha": 0.25,
+                "image.interpolation": "nearest",
+                "legend.frameon": False,
+            }
+        )
         return plt.subplots(
             rows, columns, figsize=(width * columns, height * rows), layout="constrained"
         )
@@ -57,6 +77,16 @@ class Run:
             shade = "white" if abs(value) > 0.6 * limit else "black"
             axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=shade)
         axes.set(title=title, xticks=[], yticks=[])
+        axes.grid(False)
+
+    def draw_weights(self, axes, title, weights, names=None):
+        """Attention weights from white (0) to blue (1): a row a query, a column a key."""
+        axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+        axes.set(title=title, xticks=[], yticks=[])
+        if names is not None:
+            axes.set_xticks(range(len(names)), names, rotation=90)
+            axes.set_yticks(range(len(names)), names)
+        axes.grid(False)
 
     def save(self, figure):
         """Write the picture and say where."""
@@ -66,8 +96,32 @@ class Run:
         print(f"\npicture: {path}")
 
 
-def example(function):
-    """Decorator: make ``function(run)`` the main program of the script it stands in."""
+def fit(parameters, loss, steps, learning_rate=3e-3):
+    """Train with AdamW; ``loss()`` draws a batch and computes its loss. Returns the losses, a float a step."""
+    optimizer = ta.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)
+    losses = []
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = ta.optim.schedules.trapezoid(
+                step, peak=learning_rate, decay=steps, warmup=min(20, steps // 10)
+            )
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        ta.optim.clip_grad_norm(parameters, 1.0)
+        optimizer.step()
+        losses.append(value.item())
+    return losses
+
+
+def example(function=None, **more):
+    """Decorator: make ``function(run)`` the main program of the script it stands in.
+
+    Further options are given as ``@example(data={"default": "pydoc", "help": "text to train on"})``, with the arguments
+    of argparse, and found in ``run.options``.
+    """
+    if function is None:
+        return functools.partial(example, **more)
 
     @functools.wraps(function)
     def main(arguments=None):
@@ -81,9 +135,11 @@ def example(function):
         parser.add_argument(
             "--out", default="pictures", help="folder for the picture (default: pictures)"
         )
+        for name, settings in more.items():
+            parser.add_argument(f"--{name}", **settings)
         options = parser.parse_args(arguments)
         started = time.perf_counter()
-        function(Run(pathlib.Path(module.__file__).stem, options.quick, options.out))
+        function(Run(pathlib.Path(module.__file__).stem, options))
         print(f"the claim holds ({time.perf_counter() - started:.1f} s)")
 
     return main
