@@ -1,0 +1,143 @@
+"""A causal mask belongs before the softmax: zeroing weights after it breaks their sum, and lets the future leak.
+
+Article, section 7 ("Causal Mask：让模型“不能偷看未来”"). Claims: masked before, rows add to 1 and nothing of the future
+comes through; masked after, rows no longer add to 1. The article stops at the broken sum. Worse is what the sum gives
+away: it depends on the future scores, so that outputs do, and so does the gradient.
+
+Measured: row sums; the change of each output when the last token changes; the gradient of the outputs by the scores
+of future keys; and what a small model makes of the leak when it is to predict random bits. Those cannot be predicted:
+a loss below ln 2 = 0.693 nats is looking ahead, and worth nothing where the future does not exist yet.
+
+One thing in defence of masking after: dividing by what is left of the row's sum makes it equal to masking before, leak
+and all repaired. But it subtracts the largest score of the whole row, the future included: where that lies far enough
+above the visible ones, they have all become 0, and 0 / 0 is NaN.
+"""
+
+import math
+
+import numpy as np
+
+import tinyattn as ta
+from example import BLUE, ORANGE, example, fit
+from tinyattn import nn
+
+
+def weights_of(scores, way):
+    """Causal weights from scores (..., length, length), masked ``"before"``, ``"after"``, or after and renormalised."""
+    length = scores.shape[-1]
+    visible = np.tril(np.ones((length, length), bool))
+    if way == "before":
+        return ta.softmax(ta.where(visible, scores, -math.inf))
+    weights = ta.where(visible, ta.softmax(scores), 0.0)
+    return weights / weights.sum(axis=-1, keepdims=True) if way == "renormalised" else weights
+
+
+WAYS = ("before", "after", "renormalised")
+
+
+def measure_leak(way, length=6, head_dim=8, seed=0):
+    """Row sums, change of the outputs but the last when the last token changes, and gradient by future scores."""
+    random = np.random.default_rng(seed)
+    q, k, v = random.standard_normal((3, length, head_dim))
+    other = k.copy()
+    other[-1] = random.standard_normal(head_dim)
+
+    def outputs(keys):
+        scores = ta.tensor(q @ keys.T / math.sqrt(head_dim), requires_grad=True)
+        weights = weights_of(scores, way)
+        return scores, weights, weights @ v
+
+    scores, weights, out = outputs(k)
+    (gradient,) = ta.grad(out, [scores], grad_outputs=[random.standard_normal(out.shape)])
+    change = out.numpy() - outputs(other)[2].numpy()
+    return {
+        "weights": weights.numpy(),
+        "row sums": weights.numpy().sum(axis=-1),
+        "change": np.linalg.norm(change, axis=-1)[:-1],
+        "future gradient": np.abs(np.triu(gradient.numpy(), 1)).max(),
+        "gradient": gradient.numpy(),
+    }
+
+
+class BitPredictor(nn.Module):
+    """One head of attention over tokens and positions, and a linear layer to the next bit."""
+
+    def __init__(self, way, length, dim=16):
+        self.way = way
+        self.embedding = nn.Embedding(2, dim)
+        self.positions = nn.LearnedPositions(length, dim)
+        self.query, self.key, self.value = (nn.Linear(dim, dim, bias=False) for _ in range(3))
+        self.readout = nn.Linear(dim, 2)
+
+    def forward(self, bits):
+        x = self.positions(self.embedding(bits))
+        scores = self.query(x) @ self.key(x).mT * 16**-0.5
+        return self.readout(weights_of(scores, self.way) @ self.value(x))
+
+
+def loss_on_random_bits(way, steps, length=6, seed=0):
+    """After training to predict the next of random bits: the loss at each position, (length - 1,), on fresh bits."""
+    ta.manual_seed(seed)
+    random = np.random.default_rng(seed)
+    model = BitPredictor(way, length)
+
+    def losses(count):
+        bits = random.integers(0, 2, (count, length))
+        logits = model(bits)[:, :-1]
+        return ta.cross_entropy(logits, bits[:, 1:], reduction="none")
+
+    fit(model.parameters(), lambda: losses(64).mean(), steps, learning_rate=2e-2)
+    with ta.no_grad():
+        return losses(4000).numpy().mean(axis=0)
+
+
+def renormalised_far_above(gap):
+    """The first row of weights, masked both ways, where a future score lies ``gap`` above the visible ones."""
+    scores = ta.tensor([[0.0, gap], [0.0, 0.0]])
+    return {way: weights_of(scores, way).numpy()[0] for way in ("before", "renormalised")}
+
+
+@example
+def main(run):
+    leaks = {way: measure_leak(way) for way in WAYS}
+    print("masked        row sums                                   change by last token  future gradient")
+    for way, leak in leaks.items():
+        sums = " ".join(f"{value:.3f}" for value in leak["row sums"])
+        print(f"{way:12}  {sums}  {leak['change'].max():20.1e}  {leak['future gradient']:15.1e}")
+
+    steps = run.choose(500, 150)
+    losses = {way: loss_on_random_bits(way, steps) for way in WAYS[:2]}
+    print("\nloss on random bits, position by position (ln 2 = 0.693 is all there is to know):\n")
+    for way, values in losses.items():
+        print(f"{way:12}  " + "  ".join(f"{value:.3f}" for value in values))
+
+    print("\nfirst row, where the hidden score lies above the visible one:\n")
+    for gap in (10.0, 200.0):
+        rows = renormalised_far_above(gap)
+        print(f"by {gap:3.0f}   " + "   ".join(f"{way} {row}" for way, row in rows.items()))
+
+    before, after, renormalised = leaks.values()
+    for kept in (before, renormalised):
+        assert np.abs(kept["row sums"] - 1).max() < 1e-12
+        assert kept["change"].max() < 1e-12 and kept["future gradient"] < 1e-12
+    assert np.abs(renormalised["weights"] - before["weights"]).max() < 1e-12
+    assert (after["row sums"][:-1] < 0.97).all()
+    assert after["change"].min() > 1e-3 and after["future gradient"] > 1e-2
+    assert losses["before"].min() > 0.65
+    assert losses["after"].min() < 0.5
+    assert np.isnan(renormalised_far_above(200.0)["renormalised"][0])
+    assert renormalised_far_above(200.0)["before"].tolist() == [1.0, 0.0]
+
+    figure, axes = run.figure(1, 3)
+    for panel, way in zip(axes, WAYS[:2]):
+        run.draw_matrix(panel, f"gradient of the scores,\nmasked {way} the softmax", leaks[way]["gradient"])
+    for way, colour in (("before", BLUE), ("after", ORANGE)):
+        axes[2].plot(range(1, len(losses[way]) + 1), losses[way], "o-", color=colour, label=f"masked {way}")
+    axes[2].axhline(math.log(2), linestyle="--", color="grey", label="ln 2")
+    axes[2].set(title="loss on random bits", xlabel="position", ylabel="nats", ylim=(0, 0.8))
+    axes[2].legend(loc="lower left")
+    run.save(figure)
+
+
+if __name__ == "__main__":
+    main()
