@@ -41,6 +41,6 @@ def test_1000_training_steps_without_the_garbage_collector_keep_memory_flat():
     finally:
         gc.enable()
     assert last < first
-    # A step makes over a hundred arrays and nodes. Python itself keeps a few tuples a step for later use.
+    # A step makes over a hundred arrays and nodes. Python itself keeps tuples for later use, 2000 of each length.
     assert more_objects < 100, f"{more_objects} objects are left over from 1000 steps"
-    assert more_blocks < 5000, f"{more_blocks} pieces of memory are left over from 1000 steps"
+    assert more_blocks < 20_000, f"{more_blocks} pieces of memory are left over from 1000 steps"
