@@ -19,7 +19,6 @@ import numpy as np
 from ..autograd import Tensor
 from ..autograd.walk import walk
 from ..backend import Random, use_random
-from .step import batch_loss
 
 IGNORED_TARGET = -100  # places that the mean of the loss leaves out
 TOKENS_AT_ONCE = (
@@ -50,6 +49,7 @@ class ParallelStep:
 
     Attributes:
         workers: the number of threads.
+        parameters: those of the model when the step was made.
 
     Raises:
         ValueError: for fewer than one worker.
@@ -70,6 +70,7 @@ class ParallelStep:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
         self.model = model
+        self.parameters = model.parameters()  # found once: looking through the modules takes a while
         self.workers = workers
         self.communicator = communicator
         self._blas = _BlasThreads(max(1, available_cores() // workers))
@@ -88,7 +89,8 @@ class ParallelStep:
         Raises:
             Exception: what a worker raised first, in the order of the shards, once all have stopped.
         """
-        self.model.zero_grad()
+        for parameter in self.parameters:
+            parameter.grad = None
         count = self._count(targets)
         jobs = [
             _Shard(self.model, inputs[rows], targets[rows], count, (key, number))
@@ -100,7 +102,7 @@ class ParallelStep:
         gradients = _sum_in_order([gradients for _, gradients in results])
         if self.communicator is not None:
             loss = self._join(loss, gradients)
-        for parameter in self.model.parameters():
+        for parameter in self.parameters:
             if parameter in gradients:
                 parameter.grad = Tensor._wrap(gradients[parameter])
         return loss
@@ -125,7 +127,7 @@ class ParallelStep:
 
     def _join(self, loss, gradients):
         """Add up the loss and the gradients of all processes; returns the loss."""
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        parameters = [p for p in self.parameters if p.requires_grad]
         for parameter in parameters:  # all processes must send the same shapes
             if parameter not in gradients:
                 gradients[parameter] = np.zeros(parameter.shape, parameter.dtype)
@@ -163,7 +165,7 @@ class _Shard:
             for rows in shards(len(self.inputs), pieces):
                 inputs, targets = self.inputs[rows], self.targets[rows]
                 share = np.count_nonzero(targets != IGNORED_TARGET) / self.count
-                loss = batch_loss(self.model, inputs, targets)
+                loss = self.model.loss(inputs, targets)
                 total += float(loss.item()) * share
                 cotangent = np.asarray(share, loss.dtype)
                 _add(gradients, walk([loss], [cotangent], False, False))
