@@ -97,6 +97,30 @@ def test_what_is_named_twice_gets_both_cotangents(device):
     assert x.grad.tolist() == [1101, 0, 10]
 
 
+def test_parts_of_one_tensor_add_up_and_leave_other_cotangents_alone(device, random):
+    # The walk adds the later parts into the sum of the earlier ones, in place; what it adds them to must be its own.
+    def read(x, first):
+        whole = x * 1.0
+        parts = [whole[0], whole[:, 1], whole[[0, 0, 1]], whole[whole > 0], whole[-1, 0]]
+        parts.insert(first, whole)
+        total = (whole + whole).sum()
+        for factor, part in enumerate(parts, 2):
+            total = total + (part * factor).sum()
+        return total
+
+    for first in range(6):
+        check_gradient(lambda x: read(x, first), random.normal(size=(2, 3)), device=device)  # noqa: B023
+
+
+def test_parts_leave_the_cotangent_of_a_sum_to_the_other_summand(device):
+    x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
+    y = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
+    parts = x[0] * 10 + x[[1]].sum() * 100 + x[1:].sum() * 1000
+    total = x + y  # hands one cotangent to both
+    (total.sum() + parts).backward()
+    assert x.grad.tolist() == [11, 1101] and y.grad.tolist() == [1, 1]
+
+
 def test_the_index_may_change_afterwards(device):
     # Backward must see the index as it was.
     host = np.array([0, 1])

@@ -92,6 +92,7 @@ class Primitive:
                     f"primitive {self.name} has no inputs: write them before a slash, "
                     f"as in def {self.name}(x, /, axis=-1)"
                 )
+        self.accumulate = None  # see accumulator
         self.vjps = {}  # position of the input -> function
         self._saved_positions = {}  # which inputs want a cotangent -> (inputs to save, whether to save out)
         PRIMITIVES[self.name] = self
@@ -115,6 +116,16 @@ class Primitive:
                 f'say which, as in @{self.name}.vjp("{self.input_names[0]}")'
             )
         return self._register_vjp(0, function_or_name)
+
+    def accumulator(self, function):
+        """Decorator: add the cotangent of the one input into an array, in place: ``(array, g, **parameters)``.
+
+        For a cotangent that is a fresh array, mostly zeros. Where other cotangents of the same input have arrived the
+        walk calls this in place of the product, so that reading a sequence token by token costs, backward too, what is
+        read and not a sequence of zeros for each token.
+        """
+        self.accumulate = function
+        return function
 
     def _register_vjp(self, position, function):
         self.vjps[position] = function

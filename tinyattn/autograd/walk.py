@@ -147,8 +147,12 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
             cotangents = (cotangents,)
     inputs, out = _saved_tensors(node) if create_graph else (list(node.inputs), node.out)
     watched = current_mode.get().anomaly
+    accumulate = None if create_graph or watched else node.primitive.accumulate
     for position, parent in enumerate(node.parents):
         if parent is None or (wanted is not None and parent not in wanted):
+            continue
+        if accumulate is not None and pending.get(parent, (None, False))[1]:
+            accumulate(pending[parent][0], g, **node.parameters)
             continue
         like = parent._data if isinstance(parent, Tensor) else parent
         cotangent = None if cotangents is None else cotangents[position]
@@ -157,6 +161,7 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
             if inputs[position] is None:
                 inputs[position] = Outline(like)
             cotangent = node.primitive.cotangent(position, g, out, inputs, node.parameters)
+            fresh = accumulate is not None
         if type(cotangent) is not type(g):
             cotangent = _as_cotangent(cotangent, g)
         if cotangent.shape != like.shape:

@@ -56,6 +56,11 @@ def view_at_vjp(g, _out, _x, *, index):
     return scatter.rule(g, index=index, shape=_x.shape)
 
 
+@view_at.accumulator
+def view_at_accumulate(array, g, *, index):
+    array[index] += g
+
+
 @primitive
 def gather(x, /, index):
     """The elements of ``x`` at ``index``, a tuple with arrays of whole numbers or masks in it: a copy.
@@ -70,6 +75,11 @@ def gather_vjp(g, _out, _x, *, index):
     return scatter.rule(g, index=index, shape=_x.shape)
 
 
+@gather.accumulator
+def gather_accumulate(array, g, *, index):
+    _add_at(array, index, g)
+
+
 @primitive
 def scatter(x, /, index, shape):
     """Zeros of ``shape`` with ``x`` added at ``index``: the adjoint of indexing.
@@ -80,12 +90,8 @@ def scatter(x, /, index, shape):
     >>> scatter(Tensor([1.0, 2.0, 3.0]), index=(np.array([0, 0, 2]),), shape=(4,))
     Tensor([3., 0., 3., 0.])
     """
-    backend = backend_of(x)
-    y = backend.zeros(shape, x.dtype)
-    if any(is_array(entry) and entry.dtype.kind != "b" for entry in index):
-        backend.scatter_add(y, index, x)
-    else:  # nothing occurs twice, and assigning is much faster
-        y[index] = x
+    y = backend_of(x).zeros(shape, x.dtype)
+    _add_at(y, index, x)
     return y
 
 
@@ -93,6 +99,13 @@ def scatter(x, /, index, shape):
 def scatter_vjp(g, _out, _x, *, index, shape):
     is_basic = not any(is_array(entry) for entry in index)
     return (view_at if is_basic else gather).rule(g, index=index)
+
+
+def _add_at(array, index, values):
+    if any(is_array(entry) and entry.dtype.kind != "b" for entry in index):
+        backend_of(array).scatter_add(array, index, values)
+    else:  # nothing occurs twice
+        array[index] += values
 
 
 def take(x, indices, axis=None):
