@@ -159,7 +159,8 @@ def test_the_keyboard_alone_reaches_everything(browser, small):
 def test_the_hash_restores_a_view(browser, small):
     _, path = small
     with opened(browser, path) as tab:
-        tab.keyboard.press("ArrowDown")
+        for key in ("ArrowDown", "ArrowRight", "c"):
+            tab.keyboard.press(key)
         tab.keyboard.press("4")
         tab.select_option("#loss", "5")
         wait_until(tab, "tinyattn.store.get().loss === 5")
@@ -167,7 +168,12 @@ def test_the_hash_restores_a_view(browser, small):
         fragment = tab.evaluate("location.hash")
         before = tab.evaluate("tinyattn.store.get()")
         table = table_of_row(tab)
-    assert before["row"] == 5 and before["overlay"] == "dS" and before["layer"] == 1
+    assert (
+        before["row"] == 5
+        and before["overlay"] == "dS"
+        and (before["layer"], before["head"]) == (1, 1)
+    )
+    assert before["colour"] == "all"
     with opened(browser, path, fragment) as tab:
         assert tab.evaluate("tinyattn.store.get()") == before
         for column, values in table_of_row(tab).items():
@@ -338,13 +344,14 @@ def test_the_theme_follows_the_system_and_the_button(browser, small):
 
 def test_no_text_is_executed_or_garbled(browser, tmp_path):
     path = tmp_path / "hard.html"
-    content = made_up(2, 2, HARD_TEXT, title="<img src=x onerror=alert(1)>")
+    title = "</script ><img src=x onerror=alert(1)>"
+    content = made_up(2, 2, HARD_TEXT, title=title)
     path.write_text(render(content), "utf-8")
     with opened(browser, path) as tab:
         assert tab.evaluate("window.broken") is None
         assert tab.evaluate("tinyattn.page.characters") == list(HARD_TEXT)
         assert tab.locator("#characters [role=option]").count() == len(HARD_TEXT)
-        assert tab.title() == "<img src=x onerror=alert(1)> - tinyattn"
+        assert tab.title() == f"{title} - tinyattn"
         assert tab.locator("img").count() == 0
         shown = tab.locator("#characters [role=option]").all_inner_texts()
         for character, sign in [
