@@ -156,6 +156,7 @@ def test_einsum_does_not_hand_out_the_memory_of_its_operand(device):
         ("ij->i", [(2, 3, 4)], "3 axes"),
         ("ijk->i", [(2, 3)], "2 axes"),
         ("ij,jk->ik", [(2, 3), (4, 2)], "index j has length 3 before and 4"),
+        ("i,i,i->", [(1,), (0,), (2,)], "length 0 before and 2"),
         ("ij->k", [(2, 3)], "'k'"),
         ("ij->ii", [(2, 3)], "'ii'"),
         ("i1->i", [(2, 3)], "letters"),

@@ -190,7 +190,7 @@ def explicit_subscripts(subscripts, shapes):
                 raise ValueError(
                     f"einsum({subscripts!r}): index {name} has length {known} before and {length} in operand {position}"
                 )
-            lengths[letter] = max(known, length) if known else 0
+            lengths[letter] = length if known == 1 else known
     output = output.replace("...", leading, 1)
     if len(set(output)) != len(output) or not set(output) <= set(lengths):
         raise ValueError(
