@@ -126,6 +126,27 @@ def test_only_what_the_wanted_products_read_is_kept(leaf, device):
     assert gone() is None
 
 
+def test_a_product_can_be_replaced_and_what_it_reads_is_kept_from_then_on(leaf):
+    @primitive
+    def squared(x, /):
+        return x * x
+
+    @squared.vjp
+    def without_input(g, _out, _x):
+        return g
+
+    x = leaf([1.0, 2.0])
+    squared(x).sum().backward()
+
+    @squared.vjp
+    def with_input(g, _out, x):
+        return g * 2 * x
+
+    x.grad = None
+    squared(x).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
 def test_the_engine_unbroadcasts_and_casts_what_a_rule_returns(leaf):
     scaled_product = make_scaled_product()
     x, y = leaf([[1.0], [2.0]]), leaf([1.0, 10.0, 100.0], np.float32)
