@@ -73,11 +73,14 @@ class Run:
         matrix = np.asarray(matrix)
         limit = np.abs(matrix).max() or 1
         axes.imshow(matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
+        digits, size = (3, 9) if matrix.shape[1] <= 4 else (2, 7)
         for (row, column), value in np.ndenumerate(matrix):
             shade = "white" if abs(value) > 0.6 * limit else "black"
-            axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=shade)
+            text = f"{value:.{digits}f}" if value else "0"
+            axes.text(column, row, text, ha="center", va="center", color=shade, fontsize=size)
         axes.set(title=title, xticks=[], yticks=[])
         axes.grid(False)
+        axes.spines[:].set_visible(False)
 
     def draw_weights(self, axes, title, weights, names=None):
         """Attention weights from white (0) to blue (1): a row a query, a column a key."""
@@ -92,7 +95,7 @@ class Run:
         """Write the picture and say where."""
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{self.name}.png"
-        figure.savefig(path, dpi=110)
+        figure.savefig(path, dpi=110, bbox_inches="tight")
         print(f"\npicture: {path}")
 
 
