@@ -43,6 +43,20 @@ def test_recording_changes_no_output(block, random):
     assert not block.attention.scores.is_watched, "the hooks are gone after the block"
 
 
+@pytest.mark.parametrize("kind", ["dense", "window", "linear"])
+def test_everything_is_recorded_with_each_kind_of_attention_unchanged(kind, random):
+    ta.manual_seed(0)
+    block = nn.TransformerBlock(8, heads=2, causal=True, kind=kind).to("float64")
+    x = ta.tensor(random.normal(size=(2, 40, 8)))
+    plain = block(x).numpy()
+    with block.record("*") as record:
+        np.testing.assert_allclose(block(x).numpy(), plain, atol=1e-12)
+    assert ("attention.weights" in record) == (kind != "linear")
+    if kind == "linear":
+        with block.record("attention.weights"), pytest.raises(ValueError, match="linear"):
+            block(x)
+
+
 def test_a_frozen_model_is_recorded_without_gradients(block):
     block.requires_grad_(False)
     with block.record("norm2") as record:

@@ -11,7 +11,7 @@ import pytest
 import tinyattn as ta
 from tests.study.browser import opened, running_browser
 from tests.study.test_page import OVERLAYS, maps_on_page
-from tinyattn.models import GPT, GPTConfig
+from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
 from tinyattn.study import explore, observe
 from tinyattn.study.page import MEGABYTE
 from tinyattn.train.config import make_config
@@ -120,13 +120,25 @@ def test_a_random_model_of_6_by_6_on_128_characters_fits_and_agrees(browser, tmp
         check_page_against_engine(tab, seen, heads=[(0, 0), (5, 3)])
 
 
+def test_an_encoder_and_a_window_have_their_page(browser, tmp_path):
+    ta.manual_seed(1)
+    shape = dict(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16)
+    encoder = Encoder(EncoderConfig(**shape))
+    window = GPT(GPTConfig(attention="window", window=3, **shape))
+    for model in (encoder, window):
+        path = explore(model, "abcabhgfacb", vocabulary="abcdefgh").save(tmp_path / "page.html")
+        with opened(browser, path) as tab:
+            check_page_against_engine(tab, observe(model, "abcabhgfacb", vocabulary="abcdefgh"))
+            assert "abcabhgfacb".startswith(tab.evaluate("tinyattn.page.characters")[0])
+
+
 def test_positions_are_kept_as_asked(trained):
     text = HARD_TEXT[:16]
     kept = lambda positions: sorted(explore(trained, text, positions=positions).content.targets)  # noqa: E731
     assert kept([3, -2]) == [3, 14]
     assert kept("all") == list(range(15))
     with pytest.raises(
-        ValueError, match="position 15 has no character to predict: expected 0 to 14"
+        ValueError, match="position 15 has no character to predict: expected one of 0 to 14"
     ):
         kept([15])
 

@@ -3,6 +3,7 @@
 from fnmatch import fnmatchcase
 
 from ..autograd import Tensor
+from .attention import MultiHeadAttention
 
 
 class Recording:
@@ -16,6 +17,18 @@ class Recording:
             (name, module)
             for name, module in model.named_modules()
             if name and (not patterns or any(_matches(name, pattern) for pattern in patterns))
+        ]
+        # Linear attention has no scores and weights: a pattern that names them on the way does not ask for them.
+        absent = {
+            id(place)
+            for module in model.modules()
+            if isinstance(module, MultiHeadAttention) and module.kind == "linear"
+            for place in (module.scores, module.weights)
+        }
+        self._modules = [
+            (name, module)
+            for name, module in self._modules
+            if id(module) not in absent or any(name.endswith(pattern) for pattern in patterns)
         ]
         for pattern in patterns:
             if not any(_matches(name, pattern) for name, _ in self._modules):

@@ -231,7 +231,7 @@ def _chosen_positions(wanted, seen, room):
         for given, position in zip(wanted, chosen):
             if position not in possible:
                 raise ValueError(
-                    f"position {given} has no character to predict: expected 0 to {possible[-1]}, or a "
+                    f"position {given} has no character to predict: expected one of {_ranges(possible)}, or a "
                     "negative number that counts from the end of the text"
                 )
         return chosen
@@ -249,6 +249,21 @@ def _chosen_positions(wanted, seen, room):
             room -= size
             chosen.append(position)
     return chosen
+
+
+def _ranges(numbers):
+    """Ascending numbers in words.
+
+    >>> _ranges([0, 1, 2, 5])
+    '0 to 2, 5'
+    """
+    runs = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
 
 
 def _parse_positions(positions):

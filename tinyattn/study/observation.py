@@ -5,14 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..attention.masks import causal_mask, window_mask
 from ..autograd import Tensor, grad, set_grad_enabled
 from ..data import CharVocabulary
 from ..nn import MultiHeadAttention, TransformerBlock
 from ..nn.module import evaluating
 from ..ops import cross_entropy, log_softmax
 
-EXACT_KINDS = ("auto", "dense", "flash", "ring")  # those that are softmax attention over all keys
+SOFTMAX_KINDS = ("auto", "dense", "flash", "ring", "window")
 NO_TARGET = -100
+MASK_EVERY, MASK_FIRST, MASK_SIGN = 7, 3, "\N{WHITE VERTICAL RECTANGLE}"
 
 
 @dataclass
@@ -63,7 +65,8 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         gradients: whether to run backward too.
 
     Returns:
-        An ``Observation``. A causal model is to predict the next character, any other each character itself.
+        An ``Observation``. A causal model is to predict the next character. From an encoder every 7th character is
+        hidden, from the 4th on, and it is to predict those; in ``characters`` they are a rectangle.
 
     Raises:
         ValueError: for a text that is too short or too long or has unknown characters, and a model without softmax
@@ -78,9 +81,8 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     model, vocabulary = _resolve(model, vocabulary)
     attentions = _attentions(model)
     ids = _encode(model, text, vocabulary)
-    causal = all(attention.causal for _, attention in attentions)
-    expected = [*text[1:], None] if causal else list(text)
-    targets = np.append(ids[1:], NO_TARGET) if causal else ids
+    characters, ids, targets = _task(model, text, ids, vocabulary)
+    allowed = np.stack([_allowed(attention, len(ids)) for _, attention in attentions])[:, None]
     mode = set_grad_enabled(gradients)
     with evaluating(model), mode, _Watch(model, attentions) as watch:
         logits = model(Tensor(ids[None], device=model.device))  # (1, length, vocabulary)
@@ -92,14 +94,13 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         )
         count = int((targets != NO_TARGET).sum())
         loss = losses.sum() / count
-    allowed = np.tril(np.ones((len(ids),) * 2, bool)) if causal else np.ones((len(ids),) * 2, bool)
     scores = np.stack([tensor.numpy()[0] for tensor in watch.scores])
     values = losses.numpy()
     seen = Observation(
-        characters=list(text),
-        expected=expected,
+        characters=characters,
+        expected=[None if t == NO_TARGET else vocabulary.characters[t] for t in targets],
         vocabulary=list(vocabulary.characters),
-        allowed=allowed,
+        allowed=allowed.any(axis=(0, 1)),
         scores=np.where(allowed, scores, -np.inf).astype(scores.dtype),
         weights=np.stack([tensor.numpy()[0] for tensor in watch.weights]),
         loss=loss.item(),
@@ -222,16 +223,34 @@ def _attentions(model):
     if not found:
         raise ValueError(f"this {type(model).__name__} has no attention to look at")
     for name, attention in found:
-        if attention.kind not in EXACT_KINDS:
+        if attention.kind not in SOFTMAX_KINDS:
             raise ValueError(
-                f'{name} attends with kind="{attention.kind}", which has no softmax over all keys to look at: '
-                f"expected one of {', '.join(EXACT_KINDS)}"
+                f'{name} attends with kind="{attention.kind}", which has no softmax to look at: '
+                f"expected one of {', '.join(SOFTMAX_KINDS)}"
             )
     if len({attention.heads for _, attention in found}) > 1:
         raise ValueError(
             "the layers have different numbers of heads: they cannot be shown side by side"
         )
     return found
+
+
+def _allowed(attention, length):
+    """Where the queries of a layer may attend, (length, length)."""
+    if attention.kind == "window":
+        options = {"window": 32, **attention.options}
+        return window_mask(length, length, causal=attention.causal, **options)
+    return causal_mask(length, length) if attention.causal else np.ones((length, length), bool)
+
+
+def _task(model, text, ids, vocabulary):
+    """The characters as the model gets them, their ids, and the ids it is to predict."""
+    mask_id = getattr(model, "mask_id", None)
+    if mask_id is None:
+        return list(text), ids, np.append(ids[1:], NO_TARGET)
+    hidden = np.arange(len(ids)) % MASK_EVERY == min(MASK_FIRST, len(ids) - 1)
+    characters = [MASK_SIGN if hide else character for hide, character in zip(hidden, text)]
+    return characters, np.where(hidden, mask_id, ids), np.where(hidden, ids, NO_TARGET)
 
 
 def _encode(model, text, vocabulary):
