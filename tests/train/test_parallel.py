@@ -159,6 +159,50 @@ def test_a_worker_s_error_is_raised_in_the_caller_after_all_have_stopped(failing
     step.close()
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_work_is_shared_and_all_of_it_done(workers):
+    step = ParallelStep(make_model(), workers)
+    done = np.zeros(50, dtype=int)
+
+    def work(item):
+        done[item] += 1
+
+    step.for_each(work, range(50))
+    step.for_each(work, [])
+    assert (done == 1).all()
+
+    def fail(item):
+        if item == 20:
+            raise ArithmeticError("item 20")
+
+    with pytest.raises(ArithmeticError, match="item 20"):
+        step.for_each(fail, range(50))
+    step.close()
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_updates_on_several_threads_are_the_same_to_the_last_bit(kind):
+    results = []
+    for workers in (1, 3):
+        model = make_model("float32")
+        step = ParallelStep(model, workers)
+        matrices, rest = ta.models.split_for_muon(model)
+        optimizers = [ta.optim.AdamW(rest, lr=0.1)]
+        optimizers.append(
+            ta.optim.Muon(matrices) if kind == "muon" else ta.optim.AdamW(matrices, lr=0.1)
+        )
+        for optimizer in optimizers:
+            optimizer.for_each = step.for_each
+        for number in range(3):
+            PlainStep(model)(*make_batch(4), key=number)
+            for optimizer in optimizers:
+                optimizer.step()
+        step.close()
+        results.append(model.state_dict())
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(array, results[1][name], err_msg=name)
+
+
 def test_closing_ends_the_threads():
     before = threading.active_count()
     step = ParallelStep(make_model(), 3)

@@ -52,7 +52,8 @@ class AdamW(Optimizer):
 
     def update_run(self, member, piece, step):
         group, storage = member.group, member.storage
-        for block in cache_blocks(piece, storage.backend):
+
+        def update(block):
             adamw_update(
                 storage.values[block],
                 storage.gradients[block],
@@ -64,6 +65,8 @@ class AdamW(Optimizer):
                 eps=float(group["eps"]),
                 weight_decay=float(group["weight_decay"]),
             )
+
+        self.for_each(update, cache_blocks(piece, storage.backend))
 
 
 def adamw_update(
@@ -84,10 +87,11 @@ def adamw_update(
     second_moment *= beta2
     second_moment += scratch
 
-    # sqrt(v') = sqrt(v) / sqrt(1 - beta2^t); the correction of m goes into the learning rate
+    # m' / (sqrt(v') + eps), with both corrections taken out of the arrays:
+    # sqrt(v') = sqrt(v) / r with r = sqrt(1 - beta2^t), so it is m' r / (sqrt(v) + eps r)
+    root = math.sqrt(1 - beta2**step)
     xp.sqrt(second_moment, out=scratch)
-    scratch *= 1 / math.sqrt(1 - beta2**step)
-    scratch += eps
+    scratch += eps * root
     xp.divide(first_moment, scratch, out=scratch)
-    scratch *= lr / (1 - beta1**step)
+    scratch *= lr * root / (1 - beta1**step)
     values -= scratch

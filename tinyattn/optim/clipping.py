@@ -73,5 +73,9 @@ def gradient_norm(arrays, norm_type=2.0):
         if flat.dtype.itemsize < 4:
             flat = flat.astype(np.float32)
         squares.append(xp.dot(flat, flat))
-    total = xp.sum(xp.stack(squares).astype(np.float64))
+    if xp is np:
+        return math.sqrt(math.fsum(squares))
+    total = xp.sum(
+        xp.stack(squares).astype(np.float64)
+    )  # on the device, so that the host waits once
     return math.sqrt(float(total))

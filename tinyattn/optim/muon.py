@@ -5,6 +5,8 @@ import math
 from ..backend import array_namespace
 from .optimizer import Optimizer
 
+_STACKED = 4  # matrices that are worked on together on a CPU: enough for one call, little enough to share out
+
 
 class Muon(Optimizer):
     """Steps along the orthogonal matrix nearest to the momentum of each weight matrix.
@@ -98,11 +100,15 @@ class Muon(Optimizer):
                 if has_gradient:
                     self._collect(member, position, stacks)
             storage.mark_changed(present)
-        for (backend, _, steps), jobs in stacks.items():
-            xp = backend.xp
-            orthogonal = newton_schulz(xp.stack([matrix for matrix, _ in jobs]), steps)
-            for update, (_, apply) in zip(orthogonal, jobs):
-                apply(update)
+        self.for_each(
+            _orthogonalise,
+            [
+                (backend.xp, steps, jobs[start : start + size])
+                for (backend, _, steps), jobs in stacks.items()
+                for size in [len(jobs) if backend.kind == "cuda" else _STACKED]
+                for start in range(0, len(jobs), size)
+            ],
+        )
 
     def _collect(self, member, position, stacks):
         """Queue the matrices of one parameter: each with the function that applies its orthogonal update."""
@@ -125,6 +131,14 @@ class Muon(Optimizer):
             scale = lr * math.sqrt(max(1.0, width / view.shape[0]))
             decay = 1 - lr * float(group["weight_decay"])
             stacks.setdefault(key, []).append((matrix, _Applied(weight, scale, decay)))
+
+
+def _orthogonalise(piece):
+    """Make some equally shaped matrices orthogonal together, and apply them."""
+    xp, steps, jobs = piece
+    orthogonal = newton_schulz(xp.stack([matrix for matrix, _ in jobs]), steps)
+    for update, (_, apply) in zip(orthogonal, jobs):
+        apply(update)
 
 
 class _Applied:

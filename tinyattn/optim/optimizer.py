@@ -19,6 +19,10 @@ class Optimizer:
     The parameters become views of one buffer for each group (see ``flat.py``): make the optimiser after moving the
     model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
 
+    Attributes:
+        for_each: ``(function, items)``, calls the function on every item, in whatever order. A trainer puts in its place
+            what shares the items among threads (``train/parallel.py``); the results are the same to the last bit.
+
     Raises:
         ValueError: for no parameters at all, a parameter in two groups, or an option out of range.
         TypeError: for parameters that are not tensors, and for an unknown option.
@@ -28,6 +32,7 @@ class Optimizer:
 
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
+        self.for_each = one_after_the_other
         self.param_groups = []
         self._storages = []
         self._seen = {}  # id of a parameter -> its name
@@ -191,6 +196,12 @@ class Optimizer:
             count = sum(parameter.size for parameter in group["params"])
             lines.append(f"  {len(group['params'])} parameters, {count} numbers: {options}")
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+def one_after_the_other(function, items):
+    """Call ``function`` on each of ``items``."""
+    for item in items:
+        function(item)
 
 
 class _GroupStorage:

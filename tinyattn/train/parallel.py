@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
@@ -70,7 +71,9 @@ class ParallelStep:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
         self.model = model
-        self.parameters = model.parameters()  # found once: looking through the modules takes a while
+        self.parameters = (
+            model.parameters()
+        )  # found once: looking through the modules takes a while
         self.workers = workers
         self.communicator = communicator
         self._blas = _BlasThreads(max(1, available_cores() // workers))
@@ -124,6 +127,38 @@ class ParallelStep:
         finally:
             wait(futures)
         return first + [future.result() for future in futures]
+
+    def for_each(self, function, items):
+        """Call ``function`` on each of ``items``, shared among the workers as they become free.
+
+        The order is not fixed: for calls that write to different places. BLAS is held to its share meanwhile.
+        """
+        remaining = deque(items)
+
+        def work():
+            while remaining:
+                try:
+                    item = remaining.popleft()
+                except IndexError:  # another worker took the last one
+                    return
+                try:
+                    function(item)
+                except BaseException:
+                    remaining.clear()
+                    raise
+
+        workers = min(self.workers, len(remaining))
+        with self._blas.limited():
+            futures = [
+                self._executor.submit(contextvars.copy_context().run, work)
+                for _ in range(workers - 1)
+            ]
+            try:
+                work()
+            finally:
+                wait(futures)
+        for future in futures:
+            future.result()
 
     def _join(self, loss, gradients):
         """Add up the loss and the gradients of all processes; returns the loss."""

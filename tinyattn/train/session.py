@@ -178,4 +178,6 @@ def _trainer(config, run, dataset, model, streams):
     model.train()
     optimizers = build_optimizers(model, config)
     task, step_function = build_task(model, config), build_step(model, config)
+    if step_function.workers > 1:
+        optimizers.share_among(step_function.for_each)
     return Trainer(config, run, dataset, model, task, optimizers, step_function, streams)
