@@ -47,6 +47,7 @@ def test_a_module_that_is_used_twice_is_listed_once():
     layer = nn.Linear(2, 2)
     model = nn.Sequential(layer, layer)
     assert [name for name, _ in model.named_modules()] == ["", "0"]
+    assert model.modules() == [model, layer]
     assert len(model.parameters()) == 2
 
 
@@ -58,6 +59,17 @@ def test_a_plain_container_of_modules_is_refused_as_they_would_be_overlooked(con
 
     with pytest.raises(TypeError, match=r"Careless\.layers .*ModuleList"):
         Careless()
+
+
+def test_modules_come_in_the_order_of_their_names():
+    model = nn.TransformerBlock(8, 2)
+    assert model.modules() == [module for _, module in model.named_modules()]
+
+
+def test_a_module_without_parameters_has_no_device_and_no_dtype():
+    assert nn.Identity().device is None
+    assert nn.Sequential(nn.Identity(), nn.Linear(1, 1)).dtype == np.float32
+    assert nn.Identity().dtype is None
 
 
 def test_forward_is_needed():

@@ -87,8 +87,20 @@ class Module:
         return found
 
     def modules(self):
-        """This module and all below it, as a list."""
-        return [module for _, module in self.named_modules()]
+        """This module and all below it, each once, as a list."""
+        return list(self._walk())
+
+    def _walk(self):
+        """``modules`` one by one, in the order of ``named_modules``."""
+        seen = set()
+        stack = [self]
+        while stack:
+            module = stack.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield module
+                children = [value for value in vars(module).values() if isinstance(value, Module)]
+                stack += reversed(children)
 
     def named_parameters(self):
         """All parameters, as a list of (dotted name, parameter); one used twice comes once, by its first name."""
@@ -238,14 +250,21 @@ class Module:
     @property
     def device(self):
         """The device of the first parameter, None without parameters."""
-        parameters = self.parameters()
-        return parameters[0].device if parameters else None
+        parameter = self._first_parameter()
+        return None if parameter is None else parameter.device
 
     @property
     def dtype(self):
         """The dtype of the first parameter, None without parameters."""
-        parameters = self.parameters()
-        return parameters[0].dtype if parameters else None
+        parameter = self._first_parameter()
+        return None if parameter is None else parameter.dtype
+
+    def _first_parameter(self):
+        for module in self._walk():
+            for value in vars(module).values():
+                if isinstance(value, Parameter):
+                    return value
+        return None
 
     # ---------------------------------------------------------------------------------------------------- watching
 
@@ -350,7 +369,9 @@ def evaluating(model):
 class _ForwardHookHandle:
     def __init__(self, hooks, hook):
         self._hooks = hooks
-        self._key = object()  # not the handle itself, which few callers keep: a hook outlives its handle
+        self._key = (
+            object()
+        )  # not the handle itself, which few callers keep: a hook outlives its handle
         hooks[self._key] = hook
 
     def remove(self):
