@@ -20,7 +20,7 @@ class Optimizer:
     model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
 
     Attributes:
-        for_each: ``(function, items)``, calls the function on every item, in whatever order. A trainer puts in its place
+        for_each: ``(function, items)``, calls the function on every item, in any order. A trainer puts in its place
             what shares the items among threads (``train/parallel.py``); the results are the same to the last bit.
 
     Raises:
