@@ -16,6 +16,16 @@ class GradcheckError(RuntimeError):
         seed: the seed of the cotangent (and of the directions).
         call: the call that shows the fault again.
         report: the whole ``Report``, or None where the check did not get that far.
+
+    >>> import numpy as np
+    >>> import tinyattn as ta
+    >>> def half_forgotten(x):
+    ...     return x + x.detach()
+    >>> try:
+    ...     ta.gradcheck(half_forgotten, ta.tensor(np.array([1.0, 2.0]), requires_grad=True))
+    ... except ta.GradcheckError as error:
+    ...     print(round(error.numeric / error.analytic))
+    2
     """
 
     def __init__(self, message, report=None, **facts):

@@ -10,7 +10,11 @@ from .transformer import changed_settings
 
 @dataclass(frozen=True)
 class RNNConfig:
-    """What makes an RNN."""
+    """What makes an RNN.
+
+    >>> RNNConfig(layers=1).dim
+    128
+    """
 
     vocabulary_size: int = 65
     """How many different tokens there are."""

@@ -27,7 +27,12 @@ POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """What makes a transformer; ``dataclasses.asdict`` gives it as JSON can hold it."""
+    """What makes a transformer; ``dataclasses.asdict`` gives it as JSON can hold it.
+
+    >>> import dataclasses
+    >>> TransformerConfig(**dataclasses.asdict(TransformerConfig(heads=2))).heads
+    2
+    """
 
     vocabulary_size: int = 65
     """How many different tokens there are."""

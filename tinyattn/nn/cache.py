@@ -10,6 +10,14 @@ class KeyValueCache:
     Attributes:
         keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are kept as the scores
             need them, normalised and turned by their positions.
+
+    >>> import tinyattn as ta
+    >>> cache = KeyValueCache()
+    >>> one_token = ta.tensor([[[1.0, 2.0]]])  # (heads, length, head_dim)
+    >>> for _ in range(3):
+    ...     keys, values = cache.extend(one_token, one_token)
+    >>> cache.length, keys.shape
+    (3, (1, 3, 2))
     """
 
     def __init__(self):
