@@ -207,9 +207,8 @@ class Primitive:
 
         kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
         result = NotImplemented
-        with np.errstate(
-            all="ignore"
-        ):  # as on a GPU, which knows no warnings; detect_anomaly() finds the place
+        # No warnings, as on a GPU, which knows none; detect_anomaly() finds the place.
+        with np.errstate(all="ignore"):
             if kernel is not None:
                 result = kernel[0](*arrays, **parameters)
             if result is NotImplemented:

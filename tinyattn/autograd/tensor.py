@@ -316,7 +316,8 @@ class HookHandle:
 
     def __init__(self, hooks, function):
         self._hooks = hooks
-        self._key = object()  # not the handle itself, which few callers keep: a hook outlives its handle
+        # Not under the handle itself, which few callers keep: a hook outlives its handle.
+        self._key = object()
         hooks[self._key] = function
 
     def remove(self):

@@ -26,6 +26,13 @@ class Optimizer:
     Raises:
         ValueError: for no parameters at all, a parameter in two groups, or an option out of range.
         TypeError: for parameters that are not tensors, and for an unknown option.
+
+    >>> import tinyattn as ta
+    >>> model = ta.nn.Linear(2, 3)
+    >>> slow = {"params": [model.bias], "lr": 0.001}
+    >>> optimizer = ta.optim.SGD([{"params": [model.weight]}, slow], lr=0.1)
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.1, 0.001]
     """
 
     buffers = ()  # names of the flat arrays that the update rule remembers
