@@ -119,6 +119,18 @@ def test_a_cache_gives_what_the_whole_sequence_gives(kind, position, chunks, dev
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, atol=1e-10)
 
 
+def test_the_cache_of_linear_attention_does_not_grow(device, x):
+    attention = make(device, causal=True, kind="linear")
+    cache = nn.KeyValueCache()
+    sizes = []
+    for t in range(7):
+        attention(x[:, t : t + 1], cache=cache)
+        sizes.append(cache.sums._sums.shape)
+    assert set(sizes) == {(2, 2, 4, 5)} and cache.keys is None and cache.length == 7
+    with pytest.raises(ValueError, match="give padding_mask from the first tokens on"):
+        attention(x[:, :1], cache=cache, mask=ta.tensor([[[[True] * 8]]], device=device))
+
+
 def test_gradients_flow_through_the_cache(device, x):
     attention = make(device, causal=True)
     cotangent = ta.tensor(np.random.default_rng(1).normal(size=x.shape), device=device)

@@ -3,6 +3,7 @@
 import math
 
 from ..attention import attention_kinds, scaled_dot_product_attention
+from ..attention.linear import elu_plus_one
 from ..attention.masks import visible_keys, window_mask
 from ..backend import backend_of
 from ..ops import dropout, matmul, reshape, rms_norm, softmax, swapaxes, where
@@ -99,7 +100,7 @@ class MultiHeadAttention(Module):
             x: (..., length, dim).
             mask: booleans that broadcast to (..., heads, length, all lengths), True where a query may see a key;
                 ``causal`` holds besides.
-            cache: a ``KeyValueCache``; it takes in the tokens' keys and values.
+            cache: a ``KeyValueCache``; it takes in the tokens' keys and values, or for linear attention their sums.
             return_weights: whether to return the weights too, (..., heads, length, all lengths).
 
         Returns:
@@ -115,12 +116,17 @@ class MultiHeadAttention(Module):
         if self.rotary is not None:
             q = self.rotary(q, start)
             k = self.rotary(k, start)
-        if cache is not None:
+        can_sum = self.kind == "linear" and self.causal and mask is None
+        sums_up = cache is not None and cache.keys is None and can_sum
+        if cache is not None and not sums_up:
             k, v = cache.extend(k, v)
 
         weights = None
         if return_weights or self.scores.is_watched or self.weights.is_watched:
             y, weights = self._attend_densely(q, k, v, mask)
+        elif sums_up:
+            feature_map = self.options.get("feature_map", elu_plus_one)
+            y = cache.attend_linearly(q, k, v, feature_map=feature_map)
         else:
             y = self._attend(q, k, v, mask)
         y = self.project(self._join_heads(y))

@@ -1,5 +1,6 @@
 """Keys and values of the tokens seen so far, so that each new token costs one query."""
 
+from ..attention.linear import LinearState
 from ..backend import array_namespace
 from ..ops import concatenate
 
@@ -10,6 +11,8 @@ class KeyValueCache:
     Attributes:
         keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are kept as the scores
             need them, normalised and turned by their positions.
+        sums: a ``LinearState`` in their place, whose size does not grow, for linear attention without padding.
+        length: how many tokens have been seen.
 
     >>> import tinyattn as ta
     >>> cache = KeyValueCache()
@@ -23,19 +26,33 @@ class KeyValueCache:
     def __init__(self):
         self.keys = None
         self.values = None
-
-    @property
-    def length(self):
-        """How many tokens have been seen."""
-        return 0 if self.keys is None else self.keys.shape[-2]
+        self.sums = None
+        self.length = 0
 
     def extend(self, keys, values):
-        """Add the keys and values of further tokens; returns all of them, old and new."""
+        """Add the keys and values of further tokens; returns all of them, old and new.
+
+        Raises:
+            ValueError: if the earlier ones were only summed up.
+        """
+        if self.sums is not None:
+            raise ValueError(
+                "the tokens seen so far are one running sum, from which padding cannot be told: "
+                "give padding_mask from the first tokens on"
+            )
+        self.length += keys.shape[-2]
         if self.keys is not None:
             keys = concatenate([self.keys, keys], axis=-2)
             values = concatenate([self.values, values], axis=-2)
         self.keys, self.values = keys, values
         return keys, values
+
+    def attend_linearly(self, q, k, v, **options):
+        """Causal linear attention of further tokens to themselves and to the sums of all before them."""
+        if self.sums is None:
+            self.sums = LinearState(**options)
+        self.length += k.shape[-2]
+        return self.sums.attend(q, k, v)
 
 
 class ModelCache:
