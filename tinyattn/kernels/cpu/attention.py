@@ -2,14 +2,13 @@
 
 What it trades, against the rule's page of formulas:
 
-- A tile of queries meets only the keys that the causal mask lets it see, and its scores never leave the cache. Long
-  sequences keep no array of length times length: backward computes a tile's scores again. Short ones (one tile a
-  head) keep their exponentials, which costs less than computing them twice.
-- The usual running maximum guards exp against overflow. By the Cauchy-Schwarz inequality no score exceeds
-  max|q| max|k|; if that is below 60, exp can neither overflow nor underflow, no maximum is taken and no partial sum is
-  ever rescaled. Otherwise the maximum is carried along from tile to tile.
-- The division by the sum of a row is applied to the (length, head_dim) output, not to the scores; in backward, to the
-  cotangent of the output.
+- Short sequences are one tile a head. Their weights are kept, which costs less than computing them twice.
+- In long ones a tile of queries meets only the keys that the causal mask lets it see. Nothing of the size length times
+  length is kept: backward computes the scores again. The division by the sum of a row is applied to the
+  (length, head_dim) output, not to the scores; in backward, to the cotangent of the output.
+- The usual maximum guards exp against overflow. Where no score is beyond 60, exp can neither overflow nor underflow,
+  and no maximum is taken. Short sequences look at their scores; in long ones the inequality of Cauchy and Schwarz says
+  it, |q . k| <= |q| |k|, and no partial sum is then ever rescaled. Otherwise the maximum is carried from tile to tile.
 
 Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; M. Milakov and N. Gimelshein, "Online normalizer
 calculation for softmax" (2018).
@@ -25,11 +24,11 @@ from ...backend.counter import keep_mask
 from ...backend.pool import empty
 from .blocks import is_floating, row_sums
 
+_SHORT = 128  # up to this many queries and keys a head is one tile
 _QUERY_TILE = 64  # little of the diagonal's masked half is computed
 _LONG_QUERY_TILE = 128  # beyond _LONG keys the products' efficiency counts for more
 _LONG = 1024
 _KEY_TILE = 512
-_SHORT = 128  # up to this many queries and keys a head is one tile and keeps its exponentials
 _GROUP_BYTES = 3 << 16  # scores of the heads that are worked on together
 _SAFE_EXPONENT = 60.0
 
@@ -47,28 +46,22 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
         mask = np.broadcast_to(mask, q.shape[:-1] + (k.shape[-2],))
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
+    way = _Short if max(q.shape[-2], k.shape[-2]) <= _SHORT else _Tiled
     out = empty_in_layout_of(q, v.shape[-1])
-    call = _Call(q, k, v, mask, out, causal, float(scale), dropout_p, key)
-    if call.declined:
-        return NotImplemented
+    call = way(q, k, v, mask, out, causal, float(scale), dropout_p, key)
     for group in call.groups:
-        call.forward(group)
+        if not call.forward(group):
+            return NotImplemented  # what infinite scores mean is written in the rule
     return out, call
 
 
 def backward(g, call):
-    dq, dk, dv = (empty_in_layout_of(array) for array in (call.q, call.k, call.v))
-    heads_of = (_four_axes(array) for array in (g, dq, dk, dv))
-    g, *gradients = heads_of
+    gradients = [empty_in_layout_of(array) for array in (call.q, call.k, call.v)]
+    g = _four_axes(g)
     for group in call.groups:
         call.backward(group, g[group], *(gradient[group] for gradient in gradients))
-    shape = call.shape
-    return (
-        gradients[0].reshape(shape + gradients[0].shape[-2:]),
-        gradients[1].reshape(shape + gradients[1].shape[-2:]),
-        gradients[2].reshape(shape + gradients[2].shape[-2:]),
-        None,
-    )
+    gradients[0] *= call.scale
+    return (*(gradient.reshape(call.shape + gradient.shape[-2:]) for gradient in gradients), None)
 
 
 def empty_in_layout_of(array, width=None):
@@ -89,6 +82,11 @@ def _four_axes(array):
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
 
 
+def _transposed(array):
+    """The last two axes swapped, in memory too: products are faster so."""
+    return np.ascontiguousarray(array.swapaxes(-1, -2))
+
+
 @functools.lru_cache(maxsize=256)
 def _triangle(rows, columns, diagonal, dtype):
     """Ones where column <= row + diagonal, zeros elsewhere."""
@@ -106,29 +104,14 @@ class _Call:
         self.scale = scale
         self.dropout_p = dropout_p
         self.key = key
-        batch, heads, self.queries, _ = self.q.shape
-        self.keys = self.k.shape[2]
+        self.queries, self.keys = self.q.shape[2], self.k.shape[2]
         # Query i sees the keys up to i + offset: the last query sees the last key.
         self.offset = self.keys - self.queries
-        self.short = max(self.queries, self.keys) <= _SHORT
-        tile = _QUERY_TILE if self.keys <= _LONG else _LONG_QUERY_TILE
-        self.query_tile = self.queries if self.short else min(tile, self.queries)
-        self.key_tile = self.keys if self.short else min(_KEY_TILE, self.keys)
-        self.groups = self._cut_into_groups(batch, heads)
-        # Scores are bounded by the longest query times the longest key.
-        longest = float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max())
-        self.declined = longest == math.inf  # what infinite scores mean is written in the rule
-        if self.declined:
-            return
-        self.bounded = abs(scale) * math.sqrt(longest) <= _SAFE_EXPONENT  # False for NaN
-        rows = self.q.shape[:3] + (1,)
-        self.inverse_sum = np.empty(rows, q.dtype)
-        self.maximum = None if self.bounded else np.empty(rows, q.dtype)
-        self.kept = empty((batch, heads, self.queries, self.keys), q.dtype) if self.short else None
 
-    def _cut_into_groups(self, batch, heads):
-        tile_bytes = self.query_tile * self.key_tile * self.q.itemsize
-        together = max(1, _GROUP_BYTES // tile_bytes)
+    def _cut_into_groups(self, height, width):
+        """Heads that are worked on together, as (slice of the batch, slice of the heads), for tiles of a size."""
+        batch, heads = self.q.shape[:2]
+        together = max(1, _GROUP_BYTES // (height * width * self.q.itemsize))
         if together >= heads:
             step = together // heads
             return [(slice(b, b + step), slice(None)) for b in range(0, batch, step)]
@@ -138,18 +121,8 @@ class _Call:
             for h in range(0, heads, together)
         ]
 
-    def _query_tiles(self):
-        for start in range(0, self.queries, self.query_tile):
-            yield slice(start, min(start + self.query_tile, self.queries))
-
-    def _key_tiles(self, rows):
-        """The tiles of keys that the queries ``rows`` may see."""
-        end = min(self.keys, rows.stop + self.offset) if self.causal else self.keys
-        for start in range(0, end, self.key_tile):
-            yield slice(start, min(start + self.key_tile, end))
-
     def _hide(self, weights, group, rows, columns):
-        """Multiply exponentials by zero where a query may not see a key; NaN and inf are not let through."""
+        """Multiply exponentials by zero where a query may not see a key."""
         if self.causal:
             diagonal = rows.start + self.offset - columns.start
             seen_by_all = max(diagonal + 1, 0)
@@ -163,11 +136,10 @@ class _Call:
             weights *= self.mask[group][..., rows, columns]
 
     def _hide_scores(self, scores, group, rows, columns):
-        """Put -inf where a query may not see a key."""
+        """Put -inf where a query may not see a key: also NaN and inf do not get through."""
         if self.causal:
-            visible = _triangle(
-                *scores.shape[-2:], rows.start + self.offset - columns.start, np.dtype(bool)
-            )
+            diagonal = rows.start + self.offset - columns.start
+            visible = _triangle(*scores.shape[-2:], diagonal, np.dtype(bool))
             np.copyto(scores, -np.inf, where=~visible)
         if self.mask is not None:
             np.copyto(scores, -np.inf, where=~self.mask[group][..., rows, columns])
@@ -185,83 +157,154 @@ class _Call:
         factors *= 1 / (1 - self.dropout_p)
         return factors
 
+
+class _Short(_Call):
+    """A head is one tile; its weights are kept."""
+
+    def __init__(self, q, k, v, *rest):
+        super().__init__(q, k, v, *rest)
+        self.groups = self._cut_into_groups(self.queries, self.keys)
+        self.weights = empty(self.q.shape[:3] + (self.keys,), q.dtype)
+        self.whole = slice(0, self.queries), slice(0, self.keys)
+
     def forward(self, group):
-        q = self.q[group] * self.scale  # (b, h, queries, width), contiguous
-        k_transposed = np.ascontiguousarray(self.k[group].swapaxes(-1, -2))
-        v, out, inverse_sum = self.v[group], self.out[group], self.inverse_sum[group]
+        """Compute the output of a group of heads; False where a score is infinite."""
+        weights = self.weights[group]
+        np.matmul(self.q[group] * self.scale, _transposed(self.k[group]), out=weights)
+        lowest, highest = float(weights.min()), float(weights.max())
+        if math.isinf(lowest) or math.isinf(highest):
+            return False
+        if -_SAFE_EXPONENT <= lowest and highest <= _SAFE_EXPONENT:  # not so for NaN
+            np.exp(weights, out=weights)
+            self._hide(weights, group, *self.whole)
+        else:
+            self._hide_scores(weights, group, *self.whole)
+            _exponentials(weights, None)
+        total = row_sums(weights)
+        total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
+        weights *= np.reciprocal(total, out=total)[..., None]
+        factors = self._dropped(weights, group, *self.whole)
+        if factors is not None:
+            weights = np.multiply(weights, factors, out=factors)
+        np.matmul(weights, self.v[group], out=self.out[group])
+        return True
+
+    def backward(self, group, g, dq, dk, dv):
+        """Write the cotangents of a group of heads; dq without the scale."""
+        weights = self.weights[group]
+        pulled = empty(weights.shape, weights.dtype)
+        np.matmul(g, _transposed(self.v[group]), out=pulled)
+        factors = self._dropped(weights, group, *self.whole)
+        if factors is not None:
+            pulled *= factors
+        pulled -= np.vecdot(pulled, weights)[..., None]
+        pulled *= weights  # the cotangent of the scores
+        if factors is not None:
+            weights = np.multiply(weights, factors, out=factors)
+        np.matmul(weights.swapaxes(-1, -2), g, out=dv)
+        np.matmul(pulled.swapaxes(-1, -2), self.q[group] * self.scale, out=dk)
+        np.matmul(pulled, self.k[group], out=dq)
+
+
+class _Tiled(_Call):
+    """Tiles of queries against tiles of keys; of the scores only their sums and maxima are kept."""
+
+    def __init__(self, q, k, v, *rest):
+        super().__init__(q, k, v, *rest)
+        tile = _QUERY_TILE if self.keys <= _LONG else _LONG_QUERY_TILE
+        self.query_tile, self.key_tile = min(tile, self.queries), min(_KEY_TILE, self.keys)
+        self.groups = self._cut_into_groups(self.query_tile, self.key_tile)
+        longest = math.sqrt(float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max()))
+        self.finite = longest != math.inf
+        self.bounded = abs(self.scale) * longest <= _SAFE_EXPONENT  # False for NaN
+        rows = self.q.shape[:3] + (1,)
+        self.inverse_sum = np.empty(rows, q.dtype)
+        self.maximum = None if self.bounded else np.empty(rows, q.dtype)
+
+    def _query_tiles(self):
+        for start in range(0, self.queries, self.query_tile):
+            yield slice(start, min(start + self.query_tile, self.queries))
+
+    def _key_tiles(self, rows):
+        """The tiles of keys that the queries ``rows`` may see."""
+        end = min(self.keys, rows.stop + self.offset) if self.causal else self.keys
+        for start in range(0, end, self.key_tile):
+            yield slice(start, min(start + self.key_tile, end))
+
+    def forward(self, group):
+        """Compute the output of a group of heads; False where a score may be infinite."""
+        if not self.finite:
+            return False
+        q = self.q[group] * self.scale
+        k_transposed, v = _transposed(self.k[group]), self.v[group]
         tiles = _Scratch(q)
         for rows in self._query_tiles():
-            tile_out, total, maximum = out[..., rows, :], None, None
+            out, total, maximum = self.out[group][..., rows, :], None, None
             for columns in self._key_tiles(rows):
-                if self.short:
-                    scores = self.kept[group]
-                else:
-                    scores = tiles.take(0, rows.stop - rows.start, columns.stop - columns.start)
+                scores = tiles.take(0, rows.stop - rows.start, columns.stop - columns.start)
                 np.matmul(q[..., rows, :], k_transposed[..., columns], out=scores)
                 if self.bounded:
-                    weights = np.exp(scores, out=scores)
+                    weights, rescale = np.exp(scores, out=scores), None
                     self._hide(weights, group, rows, columns)
-                    rescale = None
                 else:
                     self._hide_scores(scores, group, rows, columns)
                     weights, maximum, rescale = _exponentials(scores, maximum)
-                totals = row_sums(weights)
+                sums = row_sums(weights)
                 factors = self._dropped(weights, group, rows, columns)
                 if factors is not None:
                     weights = np.multiply(weights, factors, out=factors)
                 if total is None:
-                    total = totals
-                    np.matmul(weights, v[..., columns, :], out=tile_out)
+                    total = sums
+                    np.matmul(weights, v[..., columns, :], out=out)
                     continue
                 if rescale is not None:
                     total *= rescale
-                    tile_out *= rescale[..., None]
-                total += totals
-                part = tiles.take(2, tile_out.shape[-2], tile_out.shape[-1])
-                tile_out += np.matmul(weights, v[..., columns, :], out=part)
-            if total is None:  # these queries see no key at all
-                tile_out[...] = 0
-                inverse_sum[..., rows, :] = 0
-                if maximum is None and self.maximum is not None:
-                    self.maximum[group][..., rows, :] = 0
-                continue
-            total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
-            np.reciprocal(total, out=inverse_sum[..., rows, 0])
-            tile_out *= inverse_sum[..., rows, :]
+                    out *= rescale[..., None]
+                total += sums
+                part = tiles.take(2, *out.shape[-2:])
+                out += np.matmul(weights, v[..., columns, :], out=part)
+            self._finish(group, rows, out, total, maximum)
+        return True
+
+    def _finish(self, group, rows, out, total, maximum):
+        """Divide the output of some queries by the sum of their weights, and keep what backward needs of both."""
+        inverse_sum = self.inverse_sum[group][..., rows, :]
+        if total is None:  # they see no key at all
+            out[...] = 0
+            inverse_sum[...] = 0
+        else:
+            total[total == 0] = np.inf
+            np.reciprocal(total, out=inverse_sum[..., 0])
+            out *= inverse_sum
+        if self.maximum is not None:
             if maximum is not None:
                 maximum[np.isneginf(maximum)] = 0
-                self.maximum[group][..., rows, 0] = maximum
+            self.maximum[group][..., rows, 0] = 0 if maximum is None else maximum
 
     def backward(self, group, g, dq, dk, dv):
+        """Write the cotangents of a group of heads; dq without the scale."""
         q = self.q[group] * self.scale
         k, v = self.k[group], self.v[group]
-        v_transposed = np.ascontiguousarray(v.swapaxes(-1, -2))
-        k_transposed = None if self.short else np.ascontiguousarray(k.swapaxes(-1, -2))
+        k_transposed, v_transposed = _transposed(k), _transposed(v)
         # With weights w = e / sum, every use of w is a use of e with the cotangent divided by the sum.
         g = g * self.inverse_sum[group]
         along = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), over the sum
         tiles = _Scratch(q)
-        whole = self.query_tile == self.queries and self.key_tile == self.keys
-        if not whole:
-            dq[...] = 0
-            dk[...] = 0
-            dv[...] = 0
+        for gradient in (dq, dk, dv):
+            gradient[...] = 0
         for rows in self._query_tiles():
             g_tile, q_tile = g[..., rows, :], q[..., rows, :]
             for columns in self._key_tiles(rows):
                 size = rows.stop - rows.start, columns.stop - columns.start
-                if self.short:
-                    weights = self.kept[group]
+                weights = tiles.take(0, *size)
+                np.matmul(q_tile, k_transposed[..., columns], out=weights)
+                if self.bounded:
+                    np.exp(weights, out=weights)
+                    self._hide(weights, group, rows, columns)
                 else:
-                    weights = tiles.take(0, *size)
-                    np.matmul(q_tile, k_transposed[..., columns], out=weights)
-                    if self.bounded:
-                        np.exp(weights, out=weights)
-                        self._hide(weights, group, rows, columns)
-                    else:
-                        self._hide_scores(weights, group, rows, columns)
-                        weights -= self.maximum[group][..., rows, :]
-                        np.exp(weights, out=weights)
+                    self._hide_scores(weights, group, rows, columns)
+                    weights -= self.maximum[group][..., rows, :]
+                    np.exp(weights, out=weights)
                 pulled = tiles.take(1, *size)
                 np.matmul(g_tile, v_transposed[..., columns], out=pulled)
                 factors = self._dropped(weights, group, rows, columns)
@@ -271,18 +314,12 @@ class _Call:
                 pulled *= weights  # the cotangent of the scores
                 if factors is not None:
                     weights = np.multiply(weights, factors, out=factors)
-                if whole:
-                    np.matmul(weights.swapaxes(-1, -2), g_tile, out=dv)
-                    np.matmul(pulled.swapaxes(-1, -2), q_tile, out=dk)
-                    np.matmul(pulled, k, out=dq)
-                else:
-                    part = tiles.take(2, size[1], v.shape[-1])
-                    dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile, out=part)
-                    part = tiles.take(2, size[1], k.shape[-1])
-                    dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile, out=part)
-                    part = tiles.take(2, size[0], k.shape[-1])
-                    dq[..., rows, :] += np.matmul(pulled, k[..., columns, :], out=part)
-        dq *= self.scale
+                part = tiles.take(2, size[1], v.shape[-1])
+                dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile, out=part)
+                part = tiles.take(2, size[1], k.shape[-1])
+                dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile, out=part)
+                part = tiles.take(2, size[0], k.shape[-1])
+                dq[..., rows, :] += np.matmul(pulled, k[..., columns, :], out=part)
 
 
 class _Scratch:
