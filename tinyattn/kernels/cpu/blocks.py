@@ -30,6 +30,15 @@ def as_rows(array):
     return array.reshape(-1, array.shape[-1])
 
 
+def heads_swapped(array):
+    """Whether ``array`` is (..., heads, length, width) seen through memory laid out (..., length, heads, width)."""
+    return (
+        array.ndim >= 3
+        and not array.flags.c_contiguous
+        and array.swapaxes(-3, -2).flags.c_contiguous
+    )
+
+
 @functools.lru_cache(maxsize=64)
 def ones(length, dtype):
     """A read-only vector of ones: a product with it is a sum that runs at BLAS speed."""

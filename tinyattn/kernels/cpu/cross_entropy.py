@@ -1,7 +1,7 @@
 """Cross-entropy from logits, without keeping probabilities.
 
-What it trades: backward computes the exponentials again from the log-sum-exp of each row, block by block, instead of
-keeping an array of the size of the logits. Targets are picked and corrected by flat index.
+What it trades: backward computes the exponentials again from the maximum and the sum of each row, block by block,
+instead of keeping an array of the size of the logits. Targets are picked and corrected by flat index.
 """
 
 import numpy as np
@@ -28,15 +28,15 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
     maxima = rows.max(axis=1)
     if not np.isfinite(maxima).all():
         return NotImplemented
-    log_sum = np.empty(rows.shape[0], rows.dtype)
+    total = np.empty(rows.shape[0], rows.dtype)
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         shifted = np.subtract(rows[block], maxima[block, None])
         np.exp(shifted, out=shifted)
-        log_sum[block] = row_sums(shifted)
-    np.log(log_sum, out=log_sum)
+        total[block] = row_sums(shifted)
     picked = np.take_along_axis(rows, safe_labels[:, None], axis=1)[:, 0]
-    losses = log_sum - (picked - maxima)  # far from zero, log_sum + maxima would be rounded
-    log_sum += maxima
+    losses = np.log(total) - (
+        picked - maxima
+    )  # far from zero, log(total) + maxima would be rounded
     if everything_kept:
         count = losses.size
     else:
@@ -52,29 +52,29 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         out = np.asarray(losses.sum() / count, losses.dtype)
     if everything_kept:
         kept = None
-    return out, (logits, safe_labels, kept, log_sum, reduction, count)
+    return out, (logits, safe_labels, kept, maxima, total, reduction, count)
 
 
 def backward(g, residuals):
-    logits, labels, kept, log_sum, reduction, count = residuals
+    logits, labels, kept, maxima, total, reduction, count = residuals
     classes = logits.shape[-1]
     rows = logits.reshape(-1, classes)
     dlogits = empty(rows.shape, rows.dtype)
     if reduction == "none":
-        row_scale = g.reshape(-1, 1) if kept is None else g.reshape(-1, 1) * kept[:, None]
-        single_scale = None
+        row_scale = g.reshape(-1)
     else:
-        single_scale = float(g) / (count if reduction == "mean" else 1)
-        row_scale = None if kept is None else kept[:, None] * logits.dtype.type(single_scale)
+        row_scale = np.full(
+            rows.shape[0], float(g) / (count if reduction == "mean" else 1), g.dtype
+        )
+    if kept is not None:
+        row_scale = row_scale * kept
+    factors = row_scale / total
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         part = dlogits[block]
-        np.subtract(rows[block], log_sum[block, None], out=part)
+        np.subtract(rows[block], maxima[block, None], out=part)
         np.exp(part, out=part)
-        part[np.arange(part.shape[0]), labels[block]] -= 1
-        if row_scale is None:
-            part *= single_scale
-        else:
-            part *= row_scale[block]
+        part *= factors[block, None]
+        part[np.arange(part.shape[0]), labels[block]] -= row_scale[block]
     return dlogits.reshape(logits.shape), None
 
 

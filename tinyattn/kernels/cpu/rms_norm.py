@@ -1,6 +1,7 @@
 """Root-mean-square normalisation over the last axes, row block by row block.
 
-What it trades: the normalised rows are kept for backward; row dot products run in BLAS.
+What it trades: the normalised rows are kept for backward; row dot products run in BLAS. Heads that are views of a
+projection are normalised where they lie.
 """
 
 import math
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...autograd import register_kernel
 from ...backend.pool import empty
-from .blocks import column_sums, is_floating, row_blocks
+from .blocks import column_sums, heads_swapped, is_floating, row_blocks
 
 
 def forward(x, weight, *, axes, eps):
@@ -23,6 +24,9 @@ def forward(x, weight, *, axes, eps):
         return NotImplemented
     if weight is not None and weight.shape != x.shape[-count:]:
         return NotImplemented
+    swapped = count == 1 and heads_swapped(x)
+    if swapped:
+        x = x.swapaxes(-3, -2)
     rows = x.reshape(-1, width)
     normalised = empty(rows.shape, x.dtype)
     out = normalised if weight is None else empty(rows.shape, x.dtype)
@@ -36,12 +40,16 @@ def forward(x, weight, *, axes, eps):
         np.multiply(row, scale, out=normalised[block])
         if weight is not None:
             np.multiply(normalised[block], weight.reshape(-1), out=out[block])
-    return out.reshape(x.shape), (normalised, inverse_root, weight, x.shape)
+    out = out.reshape(x.shape)
+    residuals = normalised, inverse_root, weight, x.shape, swapped
+    return (out.swapaxes(-3, -2) if swapped else out), residuals
 
 
 def backward(g, residuals):
-    normalised, inverse_root, weight, shape = residuals
+    normalised, inverse_root, weight, shape, swapped = residuals
     width = normalised.shape[1]
+    if swapped:
+        g = g.swapaxes(-3, -2)
     g_rows = g.reshape(-1, width)
     dx = empty(normalised.shape, normalised.dtype)
     dweight = None if weight is None else np.zeros(width, normalised.dtype)
@@ -59,7 +67,9 @@ def backward(g, residuals):
         np.multiply(unit, along[:, None], out=dx_block)
         np.subtract(pulled, dx_block, out=dx_block)
         dx_block *= inverse_root[block]
-    return dx.reshape(shape), None if weight is None else dweight.reshape(weight.shape)
+    dx = dx.reshape(shape)
+    dweight = None if weight is None else dweight.reshape(weight.shape)
+    return (dx.swapaxes(-3, -2) if swapped else dx), dweight
 
 
 register_kernel("rms_norm", "cpu", forward, backward)
