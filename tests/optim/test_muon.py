@@ -20,6 +20,29 @@ def test_newton_schulz_keeps_singular_vectors_and_lifts_singular_values(shape, r
     assert np.all((values[large] > 0.6) & (values[large] < 1.3))
 
 
+@pytest.mark.parametrize("shape", [(4, 12), (3, 4, 8), (5, 5)])
+def test_products_of_the_short_side_give_the_same(shape, random):
+    matrices = random.normal(size=shape)
+    normed = matrices / (np.sqrt((matrices**2).sum(axis=(-2, -1), keepdims=True)) + 1e-7)
+    expected = normed
+    for _ in range(5):
+        gram = expected @ np.swapaxes(expected, -1, -2)
+        expected = 3.4445 * expected + (-4.7750 * gram + 2.0315 * gram @ gram) @ expected
+    np.testing.assert_allclose(newton_schulz(matrices), expected, atol=1e-12)
+    np.testing.assert_allclose(newton_schulz(matrices, steps=0), normed, atol=1e-15)
+
+
+@pytest.mark.parametrize("columns", [32, 128])
+def test_float32_is_enough_for_a_momentum_of_almost_one_direction(columns, random):
+    matrices = random.normal(size=(32, 1)) @ random.normal(size=(1, columns))
+    matrices = (matrices + 1e-2 * random.normal(size=(32, columns))).astype(np.float32)
+    found = newton_schulz(matrices)
+    assert found.dtype == np.float32
+    exact = newton_schulz(matrices.astype(np.float64))
+    np.testing.assert_allclose(found, exact, atol=2e-3)
+    assert np.abs(exact).max() > 0.1
+
+
 def test_newton_schulz_does_not_change_its_input(random):
     matrices = random.normal(size=(2, 3, 4))
     before = matrices.copy()

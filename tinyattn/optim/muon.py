@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ..backend import array_namespace
 from .optimizer import Optimizer
 
@@ -183,16 +185,41 @@ def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):
     [0.8, 0.7, 0.7]
     """
     xp = array_namespace(matrices)
-    a, b, c = coefficients
     norm = xp.sqrt(xp.sum(matrices * matrices, axis=(-2, -1), keepdims=True))
     x = matrices / (norm + 1e-7)  # singular values in [0, 1]
+    if steps and matrices.shape[-1] >= 2 * matrices.shape[-2]:
+        return _newton_schulz_on_gram(x, steps, coefficients)
     for _ in range(steps):
         gram = xp.matmul(x, xp.swapaxes(x, -1, -2))  # (..., rows, rows)
-        polynomial = xp.matmul(gram, gram)
-        polynomial *= c
-        gram *= b
-        polynomial += gram
-        update = xp.matmul(polynomial, x)
-        x *= a
-        x += update
+        polynomial = _polynomial(gram, coefficients)
+        x = xp.matmul(polynomial, x)
     return x
+
+
+def _newton_schulz_on_gram(x, steps, coefficients):
+    """The same for wide matrices, with products of the short side only.
+
+    A step multiplies X by a polynomial P of the Gram matrix G = X X^T, which is symmetric and commutes with it. The
+    next Gram matrix is P X X^T P = P G P, so that X itself is needed again only at the end, times the product of all P.
+    """
+    xp = array_namespace(x)
+    gram = xp.matmul(x, xp.swapaxes(x, -1, -2))
+    product = _polynomial(gram, coefficients)
+    polynomial = product
+    for _ in range(steps - 1):
+        gram = xp.matmul(polynomial, xp.matmul(gram, polynomial))
+        polynomial = _polynomial(gram, coefficients)
+        product = xp.matmul(polynomial, product)
+    return xp.matmul(product, x)
+
+
+def _polynomial(gram, coefficients):
+    """a I + b G + c G^2, for symmetric matrices G."""
+    xp = array_namespace(gram)
+    a, b, c = coefficients
+    polynomial = xp.matmul(gram, gram)
+    polynomial *= c
+    polynomial += b * gram
+    diagonal = np.arange(gram.shape[-1])
+    polynomial[..., diagonal, diagonal] += a
+    return polynomial
