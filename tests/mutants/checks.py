@@ -16,6 +16,9 @@ from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.gradcheck.cases import CASES
 from tinyattn.gradcheck.survey import check_case, on_device
 
+from .extreme_check import check_extreme
+from .extremes import EXTREMES
+
 RECORD = Path(__file__).with_name("values.json")
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
 
@@ -36,6 +39,15 @@ def check_rule(name, orders=(1, 2)):
                 report = check_case(name, inputs, parameters, **settings)
             if not report.passed:
                 raise Killed(f"{name}: gradcheck of order {order}")
+    with ta.reference():
+        _check_extremes(name, "cpu")
+
+
+def _check_extremes(name, device):
+    for extreme in EXTREMES:
+        if extreme.primitive == name:
+            for dtype in ("float64", "float32"):
+                check_extreme(extreme, device, dtype)
 
 
 @functools.cache
@@ -73,14 +85,19 @@ def _check_value(name, position, inputs, parameters):
 
 def check_kernel(name, kind):
     """The kernel against the rule, forward and backward, in two precisions and with every size of tile."""
-    taken = 0
+    taken = []
     for sizes in ("own", "small", "careful", "small and careful"):
         with tile_sizes(name, kind, sizes):
             for dtype in ("float64", "float32"):
                 for position in range(len(CASES[name])):
-                    taken += _compare(name, position, kind, dtype)
-    if not taken:
-        raise Killed(f"the kernel of {name} takes none of the cases")
+                    taken.append(_compare(name, position, kind, dtype))
+            _check_extremes(name, kind)
+    usual = _TAKEN.setdefault((name, kind), taken)
+    if taken != usual or True not in taken:
+        raise Killed(f"the kernel of {name} declines what it takes, or takes what it declines")
+
+
+_TAKEN = {}  # (name, kind) -> which cases the unchanged kernel takes
 
 
 def _compare(name, position, kind, dtype):
@@ -89,7 +106,7 @@ def _compare(name, position, kind, dtype):
     arrays = [value._data if isinstance(value, ta.Tensor) else value for value in inputs]
     before = [_bytes(array) for array in arrays]
     if forward(*arrays, **parameters) is NotImplemented:
-        return 0
+        return False
     expected = _rule_results(name, position, kind, dtype)
     actual = _results(name, inputs, parameters)
     if [_bytes(array) for array in arrays] != before:
@@ -100,7 +117,7 @@ def _compare(name, position, kind, dtype):
         scale = max(1.0, float(np.max(np.abs(other), initial=0.0)))
         if not np.allclose(one, other, rtol=0, atol=TOLERANCE[dtype] * scale, equal_nan=True):
             raise Killed(f"the kernel of {name} differs from its rule")
-    return 1
+    return True
 
 
 def _bytes(value):

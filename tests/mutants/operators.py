@@ -33,7 +33,7 @@ TRANSPOSES = {"swapaxes", "transpose", "_transposed"}
 
 @dataclass(frozen=True)
 class Change:
-    """One mutant of a function: which kind, where, and the text before and after."""
+    """One mutant of a function: which kind, where, and the first line of the statement before and after."""
 
     kind: str
     line: int
@@ -49,14 +49,28 @@ def changes(tree):
     """All ``Change``s of a module that holds one function."""
     found = []
     for path, node in _places(tree):
+        statement = max(
+            length
+            for length in range(len(path) + 1)
+            if isinstance(_at(tree, path[:length]), ast.stmt)
+        )
         for kind, new in _replacements(node):
             changed = copy.deepcopy(tree)
             _put(changed, path, new)
             ast.fix_missing_locations(changed)
-            before, after = _text(node), _text(new)
+            before = _text(_at(tree, path[:statement]))
+            after = _text(_at(changed, path[:statement]))
             if before != after:
                 found.append(Change(kind, node.lineno, before, after, changed))
     return found
+
+
+def _at(tree, path):
+    node = tree.body[0]
+    for name, position in path:
+        value = getattr(node, name)
+        node = value if position is None else value[position]
+    return node
 
 
 def _places(tree):
@@ -189,10 +203,7 @@ def _with(node, **fields):
 
 def _put(tree, path, new):
     """Put a copy of ``new`` at the place that ``path`` leads to."""
-    owner = tree.body[0]
-    for name, position in path[:-1]:
-        value = getattr(owner, name)
-        owner = value if position is None else value[position]
+    owner = _at(tree, path[:-1])
     name, position = path[-1]
     if position is None:
         setattr(owner, name, copy.deepcopy(new))
@@ -201,5 +212,8 @@ def _put(tree, path, new):
 
 
 def _text(node):
-    text = " ".join(ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).split())
-    return text if len(text) <= 120 else text[:117] + "..."
+    """A statement as one line; of a compound one only its head."""
+    text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
+    if isinstance(node, (ast.If, ast.For, ast.While, ast.With)):
+        text = text.splitlines()[0]
+    return " ".join(text.split())

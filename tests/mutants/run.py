@@ -11,7 +11,7 @@ import numpy as np
 from tinyattn.gradcheck.rewrite import running
 
 from .checks import check_kernel, check_rule
-from .equivalent import EQUIVALENT
+from .equivalent import reason_for
 from .targets import DEVICE_OF_KIND, find_targets
 
 SECONDS = 20  # a mutant that runs longer than this hangs, and is killed
@@ -33,7 +33,7 @@ class Mutant:
     @property
     def reason(self):
         """Why this mutant computes the same as the original, or None."""
-        return EQUIVALENT.get(self.key)
+        return reason_for(self.key)
 
     def is_killed(self):
         """What the checks say to it: a message, or None if all of them pass."""

@@ -7,13 +7,13 @@ import pkgutil
 import textwrap
 from dataclasses import dataclass, field
 
-import tinyattn
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.gradcheck.rewrite import code_from
 
 from .operators import changes
 
+NOT_ARITHMETIC = {"is_floating", "accepts", "over_last_axis", "explicit_subscripts"}
 DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # no kernel of a GPU is mutated without one
 
 
@@ -109,6 +109,3 @@ def _is_only_a_check(function):
     return function.__name__.lstrip("_").startswith("check_") or function.__name__ in (
         "is_floating",
     )
-
-
-ROOT = tinyattn.__path__[0]

@@ -1,0 +1,28 @@
+"""Outputs and gradients at kinks and for extreme numbers, against values worked out independently."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.mutants.extreme_check import check_extreme
+from tests.mutants.extremes import EXTREMES
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("extreme", EXTREMES, ids=str)
+def test_the_rule(extreme, dtype, device):
+    with ta.reference(), np.errstate(all="ignore"):
+        check_extreme(extreme, device, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("extreme", EXTREMES, ids=str)
+def test_with_kernels(extreme, dtype, device):
+    with np.errstate(all="ignore"):
+        check_extreme(extreme, device, dtype)

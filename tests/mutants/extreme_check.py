@@ -1,0 +1,46 @@
+"""Holding a primitive against the extremes."""
+
+import numpy as np
+
+import tinyattn as ta
+from tinyattn.autograd import PRIMITIVES
+
+
+def check_extreme(extreme, device="cpu", dtype="float64"):
+    """Raise AssertionError if output or gradients are not what they must be."""
+    primitive = PRIMITIVES[extreme.primitive]
+    inputs = [_as_input(value, device, dtype) for value in extreme.inputs]
+    for position, value in enumerate(inputs):
+        if isinstance(value, ta.Tensor) and value.dtype.kind == "f":
+            value.requires_grad = primitive.differentiable(position)
+    out = primitive(*inputs, **extreme.parameters)
+    tolerance = extreme.tolerance[dtype]
+    assert out.dtype == dtype
+    if extreme.output is not None:
+        _equal(out.numpy(), extreme.output, tolerance, "output")
+    wanted = [
+        (position, value)
+        for position, value in enumerate(inputs)
+        if isinstance(value, ta.Tensor) and value.requires_grad
+    ]
+    g = ta.tensor(np.asarray(extreme.cotangent, dtype), device=device)
+    gradients = ta.grad(out, [value for _, value in wanted], g)
+    for (position, value), gradient in zip(wanted, gradients, strict=True):
+        assert gradient.shape == value.shape and gradient.dtype == dtype
+        _equal(gradient.numpy(), extreme.gradients[position], tolerance, f"gradient {position}")
+
+
+def _as_input(value, device, dtype):
+    if value is None or isinstance(value, (int, float)):
+        return value
+    array = np.asarray(value)
+    return ta.tensor(array.astype(dtype) if array.dtype.kind == "f" else array, device=device)
+
+
+def _equal(actual, expected, tolerance, what):
+    expected = np.asarray(expected, dtype=np.float64)
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = max(1.0, float(np.max(finite, initial=0.0)))
+    np.testing.assert_allclose(
+        actual, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what
+    )
