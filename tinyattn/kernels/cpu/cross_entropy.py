@@ -67,7 +67,7 @@ def backward(g, residuals):
             rows.shape[0], float(g) / (count if reduction == "mean" else 1), g.dtype
         )
     if kept is not None:
-        row_scale = row_scale * kept
+        row_scale = np.where(kept, row_scale, 0)
     factors = row_scale / total
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         part = dlogits[block]
