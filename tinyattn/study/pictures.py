@@ -144,13 +144,13 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
     figure = _figure((1.7 * heads + 0.8, 1.75 * layers + 0.5))
     axes = figure.subplots(layers, heads, squeeze=False)
     limit = float(np.nanmax(np.abs(maps))) or 1.0
+    scale = _square_root_scale(limit, signed)
     for layer, head in np.ndindex(layers, heads):
         place = axes[layer, head]
         image = place.imshow(
             maps[layer, head],
             cmap="PuOr_r" if signed else "Blues",
-            vmin=-limit if signed else 0,
-            vmax=limit,
+            norm=scale,
             interpolation="nearest",
         )
         place.set(xticks=[], yticks=[])
@@ -158,7 +158,10 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
         if length <= 16:
             place.set_xticks(range(length), [_sign(c) for c in seen.characters], fontsize=6)
             place.set_yticks(range(length), [_sign(c) for c in seen.characters], fontsize=6)
-    figure.colorbar(image, ax=axes, shrink=0.6, label=name)
+    ticks = [t * limit for t in ((-1, -0.25, 0, 0.25, 1) if signed else (0, 0.0625, 0.25, 1))]
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, label=name, ticks=ticks)
+    bar.ax.set_yticklabels([f"{tick:.2g}" for tick in ticks])
+    bar.ax.minorticks_off()
     return Picture(figure, f"{name} of {layers} layers of {heads} heads on {length} characters")
 
 
@@ -254,6 +257,19 @@ def _overlay(seen, overlay):
     if overlay == "PdP":
         return P * dP
     return P * (dP - np.nansum(P * dP, axis=-1, keepdims=True))
+
+
+def _square_root_scale(limit, signed):
+    """Colours that follow the square root of a value's size: it lifts the many small ones beside the few large."""
+    from matplotlib.colors import FuncNorm
+
+    def forward(value):
+        return np.sign(value) * np.sqrt(np.abs(value))
+
+    def inverse(value):
+        return np.sign(value) * np.square(value)
+
+    return FuncNorm((forward, inverse), vmin=-limit if signed else 0, vmax=limit)
 
 
 def _figure(size):
