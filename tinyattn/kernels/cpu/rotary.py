@@ -1,14 +1,18 @@
-"""Rotary positions without intermediate concatenation.
+"""Rotary positions by one small matrix product and long elementwise operations.
 
-What it trades: each half of the output is written where it belongs, in the memory layout of the input, so that heads
-split from one projection stay where they are. Cotangents of the two tables are left to the rule.
+What it trades: with the halves of a head exchanged and one of them negated, x~ = (-x2, x1), the rule reads
+y = x c + x~ s. The halves are too short for NumPy's loops. The exchange is a product with a matrix of 0, 1 and -1,
+which is exact, and the tables are repeated for every head, so that all else runs over long rows. A NaN or an infinity
+spreads over its head. Cotangents of the tables are left to the rule.
 """
+
+import functools
 
 import numpy as np
 
 from ...autograd import register_kernel
-from .attention import empty_in_layout_of
-from .blocks import is_floating
+from ...backend.pool import empty
+from .blocks import heads_swapped, is_floating
 
 
 def forward(x, cosine, sine):
@@ -16,26 +20,48 @@ def forward(x, cosine, sine):
         return NotImplemented
     if cosine.shape != (x.shape[-2], x.shape[-1] // 2) or sine.shape != cosine.shape:
         return NotImplemented
-    return _turned(x, cosine, sine, 1), (cosine, sine)
-
-
-def _turned(x, cosine, sine, direction):
-    half = x.shape[-1] // 2
-    out = empty_in_layout_of(x)
-    x1, x2, y1, y2 = x[..., :half], x[..., half:], out[..., :half], out[..., half:]
-    np.multiply(x1, cosine, out=y1)
-    np.multiply(x2, cosine, out=y2)
-    if direction > 0:
-        y1 -= x2 * sine
-        y2 += x1 * sine
-    else:
-        y1 += x2 * sine
-        y2 -= x1 * sine
-    return out
+    return _turned(x, cosine, sine), (cosine, sine)
 
 
 def backward(g, residuals):
-    return _turned(g, *residuals, -1), None, None
+    cosine, sine = residuals
+    return _turned(g, cosine, -sine), None, None
+
+
+def _turned(x, cosine, sine):
+    if heads_swapped(x):
+        return _turned_in_memory(x.swapaxes(-3, -2), cosine, sine, heads=x.shape[-3]).swapaxes(
+            -3, -2
+        )
+    return _turned_in_memory(np.ascontiguousarray(x), cosine, sine, heads=1)
+
+
+def _turned_in_memory(x, cosine, sine, heads):
+    """``x`` is contiguous: (..., length, heads, head_dim), or (..., length, head_dim) for ``heads=1``."""
+    length, head_dim = cosine.shape[0], x.shape[-1]
+    row = length * heads * head_dim
+    cosine, sine = (
+        np.repeat(np.concatenate([table, table], axis=1), heads, axis=0).reshape(row)
+        for table in (cosine, sine)
+    )
+    out, exchanged = empty((x.size // row, row), x.dtype), empty((x.size // row, row), x.dtype)
+    np.matmul(
+        x.reshape(-1, head_dim), _exchange(head_dim, x.dtype), out=exchanged.reshape(-1, head_dim)
+    )
+    exchanged *= sine
+    np.multiply(x.reshape(-1, row), cosine, out=out)
+    out += exchanged
+    return out.reshape(x.shape)
+
+
+@functools.lru_cache(maxsize=16)
+def _exchange(head_dim, dtype):
+    """The matrix E with (x1, x2) E = (-x2, x1)."""
+    half = head_dim // 2
+    matrix = np.zeros((head_dim, head_dim), dtype)
+    matrix[:half, half:] = np.eye(half)
+    matrix[half:, :half] = -np.eye(half)
+    return matrix
 
 
 register_kernel("rotary", "cpu", forward, backward)
