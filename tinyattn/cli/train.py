@@ -1,12 +1,14 @@
 """``tinyattn train``: from options to a trained model, and what to do when it is interrupted."""
 
 import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
 
 from ..data import InputError
 from ..train.config import make_config, options_from_json
+from ..train.processes import launched_processes
 from ..train.session import begin, resume
 from ..train.trainer import NonFiniteError
 from .display import describe_duration, make_display
@@ -19,16 +21,31 @@ def run(options, source):
         options: dict of the options that were given.
         source: ``SourceOptions``: a file with further ones, or a run to go on with.
     """
+    processes = launched_processes()
+    if processes.size == 1:
+        return _run(options, source, processes)
+    if not processes.is_first:
+        # What the first process says, the others need not repeat.
+        sys.stdout = sys.stderr = open(os.devnull, "w")
+    try:
+        return _run(options, source, processes)
+    except BaseException as error:
+        print(f"tinyattn: {error}", file=sys.stderr, flush=True)
+        processes.abort(2 if isinstance(error, InputError | OSError) else 1)
+        raise
+
+
+def _run(options, source, processes):
     if source.resume is not None:
         if options.get("out") is not None:
             raise InputError("--resume writes to the run it goes on with: leave out --out")
         if source.config is not None:
             raise InputError("--resume takes the options of its run: leave out --config")
-        trainer = resume(source.resume, options)
+        trainer = resume(source.resume, options, processes)
     else:
         if source.config is not None:
             options = {**_options_of_file(source.config), **options}
-        trainer = begin(make_config(options))
+        trainer = begin(make_config(options), processes=processes)
     with make_display(trainer.config.run.steps) as display, _Interruption(display) as interruption:
         display.note(describe_start(trainer))
         try:
@@ -36,7 +53,8 @@ def run(options, source):
         except NonFiniteError as error:
             print(f"tinyattn: stopped at {error}", file=sys.stderr)
             return 1
-        _draw(trainer, display)
+        if processes.is_first:
+            _draw(trainer, display)
         display.note(describe_end(trainer, finished))
     return 130 if interruption.asked and not finished else 0
 
@@ -58,6 +76,8 @@ def describe_start(trainer):
     """The run's text, model and directory, in a few lines."""
     config, dataset = trainer.config, trainer.dataset
     shape = config.architecture
+    size = trainer.processes.size
+    processes = f" in each of {_count(size, 'process')}" if size > 1 else ""
     begun = f"going on after step {trainer.step}, " if trainer.step else ""
     return (
         f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters "
@@ -67,8 +87,14 @@ def describe_start(trainer):
         f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
         f"run    {trainer.run.path}: {begun}{config.run.steps} steps of "
         f"{config.run.batch_size} x {shape.block_size} characters on {trainer.model.device}, "
-        f"{trainer.step_function.workers} worker{'s' if trainer.step_function.workers > 1 else ''}"
+        f"{_count(trainer.step_function.workers, 'worker')}{processes}"
     )
+
+
+def _count(number, name):
+    """``1 worker``, ``2 workers``, ``2 processes``."""
+    plural = "es" if name.endswith("s") else "s"
+    return f"{number} {name}{plural if number > 1 else ''}"
 
 
 def describe_end(trainer, finished):

@@ -56,13 +56,15 @@ def build_task(model, config):
     return mask
 
 
-def build_step(model, config):
+def build_step(model, config, communicator=None):
     """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` threads."""
-    if model.device != "cpu":
-        return PlainStep(model)
-    from .parallel import ParallelStep
+    if model.device == "cpu":
+        from .parallel import ParallelStep
 
-    return ParallelStep(model, config.run.workers)
+        return ParallelStep(model, config.run.workers, communicator)
+    if communicator is not None:
+        raise ValueError(f"several processes train on the CPU only, not on {model.device}")
+    return PlainStep(model)
 
 
 def build_optimizers(model, config):

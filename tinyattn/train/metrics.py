@@ -27,7 +27,7 @@ class Metrics:
 
     def __init__(self, path, keep=None):
         self.path = Path(path)
-        if keep is not None and self.path.exists():
+        if keep is not None and self.path.is_file():
             lines = [line for line in read_metrics(self.path) if line["step"] <= keep]
             write_atomic(self.path, "".join(map(_to_line, lines)))
         self._file = open(self.path, "a", encoding="utf-8")

@@ -10,6 +10,7 @@ from ..data import CharDataset, CharVocabulary, InputError
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
 from .parallel import available_cores
+from .processes import Processes
 from .ranges import option
 from .run import RunDirectory, check_arrays
 from .trainer import Trainer
@@ -31,32 +32,39 @@ CHANGEABLE = (
 )
 
 
-def begin(config, out=None):
+def begin(config, out=None, processes=None):
     """A new run: its directory made, its weights drawn, no step done.
 
     Args:
         config: ``TrainConfig``.
         out: its directory; by default ``config.run.out``, else a new one under ``runs/``.
+        processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
         InputError: for a text, device or directory that cannot be used.
     """
+    processes = processes or Processes()
     check_device(config.run.device)
-    config = _with_workers(config)
+    config = _with_workers(config, processes.size)
     dataset = CharDataset.load(config.run.data, config.architecture.block_size)
     streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
     model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
-    path = out or config.run.out or new_directory(config)
-    run = RunDirectory.create(path, config, dataset.vocabulary)
-    return _trainer(config, run, dataset, model, streams)
+
+    def create():
+        path = out or config.run.out or new_directory(config)
+        return RunDirectory.create(path, config, dataset.vocabulary)
+
+    run = processes.from_first(create)
+    return _trainer(config, run, dataset, model, streams, processes)
 
 
-def resume(path, options=None):
+def resume(path, options=None, processes=None):
     """A run to go on with from its last state, to the last bit as if it had never stopped.
 
     Args:
         path: its directory.
         options: dict of options that now differ; only some may (``CHANGEABLE``).
+        processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
         InputError: for what is no run, an option that must not change, a text that is another now, or a
@@ -75,13 +83,15 @@ def resume(path, options=None):
     )
     model = load_model(run, config, len(dataset.vocabulary), "last")
     streams = {name: Random(0) for name in STREAMS if name != "weights"}
-    trainer = _trainer(config, run, dataset, model, streams)
+    processes = processes or Processes()
+    trainer = _trainer(config, run, dataset, model, streams, processes)
     arrays = run.read_optimizer("last")
     shapes = {name: array.shape for name, array in trainer.optimizers.state()[0].items()}
     check_arrays(shapes, arrays, str(run.path / "last" / "optimizer.safetensors"))
     trainer.optimizers.load_state(arrays, state["optimizer"])
     trainer.restore(state)
-    run.write_config(config)
+    if processes.is_first:
+        run.write_config(config)
     return trainer
 
 
@@ -148,11 +158,11 @@ def make_model(config, vocabulary_size, random):
         raise InputError(f"no model can be built with these options: {error}") from error
 
 
-def _with_workers(config):
+def _with_workers(config, processes):
     """The configuration with the number of threads written down: the sums of gradients depend on it."""
     if config.run.workers is not None:
         return config
-    run = dataclasses.replace(config.run, workers=available_cores())
+    run = dataclasses.replace(config.run, workers=max(1, available_cores() // processes))
     return dataclasses.replace(config, run=run)
 
 
@@ -174,10 +184,15 @@ def new_directory(config):
     return path
 
 
-def _trainer(config, run, dataset, model, streams):
+def _trainer(config, run, dataset, model, streams, processes):
+    if config.run.batch_size < processes.size:
+        raise InputError(
+            f"--batch-size {config.run.batch_size} is less than the {processes.size} processes that share it"
+        )
     model.train()
     optimizers = build_optimizers(model, config)
-    task, step_function = build_task(model, config), build_step(model, config)
+    task = build_task(model, config)
+    step_function = build_step(model, config, processes.communicator)
     if step_function.workers > 1:
         optimizers.share_among(step_function.for_each)
-    return Trainer(config, run, dataset, model, task, optimizers, step_function, streams)
+    return Trainer(config, run, dataset, model, task, optimizers, step_function, streams, processes)

@@ -6,6 +6,7 @@ the training along another path, and a resumed run goes on to the last bit.
 """
 
 import math
+import os
 import time
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from ..generate import generate
 from ..nn import evaluating
 from .evaluation import evaluate
 from .metrics import Metrics
+from .processes import shared_key
 
 
 class NonFiniteError(ArithmeticError):
@@ -81,9 +83,12 @@ class Trainer:
         task: what makes inputs and targets of a batch, or None (``build_task``).
         step_function: ``(inputs, targets, key) -> loss``, which leaves the gradients in the parameters.
         streams: dict of name to ``Random``: batches, masks, dropout, samples.
+        processes: ``Processes`` that train together.
     """
 
-    def __init__(self, config, run, dataset, model, task, optimizers, step_function, streams):
+    def __init__(
+        self, config, run, dataset, model, task, optimizers, step_function, streams, processes
+    ):
         self.config = config
         self.run = run
         self.dataset = dataset
@@ -92,6 +97,7 @@ class Trainer:
         self.optimizers = optimizers
         self.step_function = step_function
         self.streams = streams
+        self.processes = processes
         self.batches = Batches(
             dataset.train, config.architecture.block_size, config.run.batch_size, streams["batches"]
         )
@@ -118,7 +124,8 @@ class Trainer:
         end = options.steps
         if options.stop_after is not None:
             end = min(end, self.step + options.stop_after)
-        metrics = Metrics(self.run.path / "metrics.jsonl", keep=self.step)
+        first = self.processes.is_first
+        metrics = Metrics(self.run.path / "metrics.jsonl" if first else os.devnull, keep=self.step)
         snapshots = snapshot_steps(options.steps, options.snapshots)
         can_write = options.sample_every and hasattr(self.model, "cache")
         self._began = time.perf_counter() - self.seconds
@@ -126,7 +133,7 @@ class Trainer:
             if self.step == 0:
                 self.save(["last"])
                 self._snapshot(snapshots)
-            while self.step < end and not should_stop():
+            while self.step < end and not self.processes.any(should_stop()):
                 report = self.train_step()
                 metrics.append(
                     report.step,
@@ -138,7 +145,7 @@ class Trainer:
                 )
                 display.step(report)
                 self._snapshot(snapshots)
-                if self._due(options.evaluate_every):
+                if first and self._due(options.evaluate_every):
                     evaluation = self.evaluate()
                     metrics.append(
                         self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
@@ -146,7 +153,7 @@ class Trainer:
                     metrics.flush()
                     self.save(["best", "last"] if evaluation.best else ["last"])
                     display.evaluation(evaluation)
-                if can_write and self._due(options.sample_every):
+                if first and can_write and self._due(options.sample_every):
                     display.sample(self.step, self.sample())
             if not self._due(options.evaluate_every):
                 self.save(["last"])
@@ -165,7 +172,9 @@ class Trainer:
             inputs, targets = self.task(inputs, targets, self.streams["masks"])
         rate = self.optimizers.set_learning_rate(self.step)
         began = time.perf_counter()
-        loss = self.step_function(inputs, targets, self.streams["dropout"].key())
+        rows = self.processes.rows(len(inputs))
+        key = shared_key(self.streams["dropout"].key(), self.processes.rank)
+        loss = self.step_function(inputs[rows], targets[rows], key)
         norm = self.optimizers.clip()
         self.step += 1
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -237,7 +246,9 @@ class Trainer:
     # ---- states
 
     def save(self, names):
-        """Write the present state under each of ``names``."""
+        """Write the present state under each of ``names``; the first process does it."""
+        if not self.processes.is_first:
+            return
         arrays, settings = self.optimizers.state()
         state = {**self.state(), "optimizer": settings}
         self.run.write_states(names, self.model.state_dict(), arrays, state)
@@ -265,7 +276,7 @@ class Trainer:
             stream.state = state["random"][name]
 
     def _snapshot(self, steps):
-        if self.step in steps:
+        if self.step in steps and self.processes.is_first:
             self.run.write_snapshot(self.step, self.model.state_dict())
 
 

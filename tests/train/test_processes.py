@@ -1,0 +1,98 @@
+"""Several processes train as one does on the same batches."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyattn.train.config import make_config
+from tinyattn.train.metrics import read_metrics
+from tinyattn.train.processes import Processes, launched_processes, shared_key
+from tinyattn.train.run import RunDirectory
+from tinyattn.train.session import begin
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Rank:
+    """The part of a communicator that says who one is."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+    def Get_rank(self):
+        return self.rank
+
+    def Get_size(self):
+        return self.size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_the_shares_cover_every_row_once(size):
+    rows = np.concatenate([np.arange(12)[Processes(Rank(r, size)).rows(12)] for r in range(size)])
+    assert rows.tolist() == list(range(12))
+
+
+def test_every_process_has_random_draws_of_its_own():
+    assert shared_key(7, 0) == 7
+    assert len({shared_key(7, rank) for rank in range(20)}) == 20
+
+
+def test_alone_where_no_launcher_says_otherwise(monkeypatch):
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"):
+        monkeypatch.delenv(name, raising=False)
+    alone = launched_processes()
+    assert (alone.size, alone.rank, alone.communicator) == (1, 0, None)
+    assert alone.from_first(lambda: 3) == 3
+    assert alone.any(True) and not alone.any(False)
+
+
+def mpiexec(*words, cwd):
+    launcher = shutil.which(
+        "mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    if launcher is None:
+        pytest.skip("no mpiexec: pip install mpi4py mpich")
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [launcher, "-n", "2", sys.executable, "-m", "tinyattn", *map(str, words)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_two_processes_follow_the_loss_curve_of_one(tmp_path, tiny, display):
+    tiny.update(dropout=0.0, dtype="float64", steps=8, evaluate_every=4)
+    begin(make_config(tiny), tmp_path / "one").train(display)
+    words = [
+        word for name, value in tiny.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    result = mpiexec("train", *words, "--out", tmp_path / "two", "--stop-after", 5, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("in each of 2 processes") == 1
+    result = mpiexec("train", "--resume", tmp_path / "two", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    losses = {}
+    for name in ("one", "two"):
+        lines = read_metrics(tmp_path / name / "metrics.jsonl")
+        losses[name] = [line["loss"] for line in lines if "loss" in line]
+        losses[name] += [line["val_loss"] for line in lines if "val_loss" in line]
+    assert losses["one"] == pytest.approx(losses["two"], abs=2e-6)
+    first = RunDirectory.open(tmp_path / "one").read_model("last")
+    second = RunDirectory.open(tmp_path / "two").read_model("last")
+    assert all(np.allclose(first[name], second[name], rtol=1e-9, atol=1e-11) for name in first)
+
+
+def test_a_mistake_ends_all_processes_with_one_sentence(tmp_path):
+    result = mpiexec("train", "--data", "nowhere.txt", cwd=tmp_path)
+    assert result.returncode != 0
+    assert result.stderr.count("there is no file nowhere.txt") == 1
+    assert "Traceback" not in result.stderr
