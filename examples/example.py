@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import threadpoolctl
 
 import tinyattn as ta
 
@@ -142,7 +143,9 @@ def example(function=None, **more):
             parser.add_argument(f"--{name}", **settings)
         options = parser.parse_args(arguments)
         started = time.perf_counter()
-        function(Run(pathlib.Path(module.__file__).stem, options))
+        # The products here are too small to be worth sharing among threads.
+        with threadpoolctl.threadpool_limits(1):
+            function(Run(pathlib.Path(module.__file__).stem, options))
         print(f"the claim holds ({time.perf_counter() - started:.1f} s)")
 
     return main
