@@ -1,0 +1,44 @@
+"""``tinyattn explain`` and ``tinyattn explore`` from the command line."""
+
+import pytest
+
+
+def test_explain_prints_the_walk(call):
+    answer = call("explain", "softmax", "--x", "0 0", "--cotangent", "1 0")
+    assert answer.status == 0
+    assert "[0.5000  0.5000]" in answer.output and "[ 0.2500  -0.2500]" in answer.output
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["relu"], "softmax"),
+        (["softmax", "--x", "1 a"], "'a' is no finite number"),
+        (["softmax", "--target", "1"], "softmax takes no"),
+        ([], "requires an argument"),
+    ],
+)
+def test_explain_refuses_in_one_sentence(refuse, words, message):
+    assert message in refuse("explain", *words)
+
+
+def test_explore_writes_a_page(call, trained, tmp_path):
+    answer = call("explore", trained, "--text", "the fox", "-o", "page.html")
+    assert answer.status == 0, answer.error
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--text", "the ☃"], "☃"),
+        (["--text", "the", "-o", "nowhere/page.html"], "there is no directory nowhere"),
+        (["--megabytes", "0"], "--megabytes must be above 0"),
+    ],
+)
+def test_explore_refuses_in_one_sentence(refuse, trained, words, message):
+    assert message in refuse("explore", trained, *words)
+
+
+def test_explore_needs_a_run(refuse, tmp_path):
+    assert "is not a run" in refuse("explore", tmp_path)
