@@ -279,3 +279,15 @@ def test_repr_shows_what_differs_from_the_defaults():
     text = repr(models.GPT(models.GPTConfig(layers=3, heads=2, dim=8)))
     assert text.startswith("GPT(layers=3, heads=2, dim=8\n  embedding: Embedding(65, 8)\n")
     assert "0 to 2: TransformerBlock" in text
+
+
+def test_padding_may_begin_after_the_first_tokens_of_a_cache(device, ids):
+    model = small(device, positions="learned")
+    mask = np.ones((3, 9), bool)
+    mask[1, 5:7] = False
+    whole = logits(model, ids, padding_mask=ta.tensor(mask, device=device))
+    cache = model.cache()
+    logits(model, ids[:, :4], cache=cache)
+    later = ta.tensor(mask[:, 4:], device=device)
+    rest = logits(model, ids[:, 4:], cache=cache, padding_mask=later)
+    np.testing.assert_allclose(rest, whole[:, 4:], rtol=0, atol=1e-10)
