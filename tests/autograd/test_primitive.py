@@ -313,3 +313,46 @@ def test_a_kernel_may_leave_an_input_to_the_rule(leaf, device):
     x, y = leaf([2.0]), leaf([5.0])
     scaled_product(x, y).sum().backward()
     assert x.grad.tolist() == [5] and y.grad.tolist() == [2]
+
+
+def test_writing_into_an_array_after_its_use_changes_no_gradient(leaf, device):
+    backend = get_backend(device)
+    for name, case in {
+        "rule": lambda x, array: x * array,
+        "mask": lambda x, array: ta.where(array > 5, x, 0.0) * array,
+        "kernel": lambda x, array: ta.linear(x, array[:, None]),
+    }.items():
+        gradients = []
+        for written in (False, True):
+            x, array = leaf(np.ones((2, 2))), backend.asarray(np.array([4.0, 9.0]))
+            y = case(x, array).sum()
+            if written:
+                array[...] = 100.0
+            y.backward()
+            gradients.append(x.grad.tolist())
+        assert gradients[0] == gradients[1], name
+
+
+def test_a_view_of_an_array_that_is_no_tensor_is_a_copy(leaf, device):
+    array = get_backend(device).asarray(np.array([4.0, 9.0]))
+    x, view = leaf([1.0, 1.0]), ta.reshape(array, (2,))
+    y = (x * view).sum()
+    array[...] = 100.0
+    y.backward()
+    assert x.grad.tolist() == [4, 9] and view.tolist() == [4, 9]
+
+
+def test_numbers_in_a_sequence_are_float32_beside_integers_and_else_as_the_others(leaf, device):
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    assert ta.embedding(ta.tensor([0, 1], device=device), rows).dtype == np.float32
+    assert (leaf([1.0, 2.0], np.float64) * [0.1, 0.2]).tolist() == [0.1, 0.4]
+
+
+def test_an_unknown_argument_is_named_with_those_that_exist(device):
+    x = ta.tensor([[1.0, 2.0]], device=device)
+    with pytest.raises(
+        TypeError, match=r"softmax\(\) has no argument dim: expected softmax.*axis is"
+    ):
+        ta.softmax(x, dim=-1)
+    with pytest.raises(TypeError, match=r"sum\(\) has no argument dtype: expected sum\(x, /, axis"):
+        x.sum(dtype=np.float64)

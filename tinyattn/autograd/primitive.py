@@ -9,55 +9,12 @@ import numpy as np
 from ..backend import backend_of, get_backend, is_array
 from . import anomaly
 from .modes import current_mode
+from .node import Node, Outline
 from .tensor import Tensor
 
 PRIMITIVES = {}  # name -> Primitive
 _KERNELS = {}  # (name, kind of backend) -> (forward, backward)
 _recording_order = itertools.count(1)  # next() on it is atomic, so that threads can share it
-
-
-class Outline:
-    """What a vector-Jacobian product may still ask of an input that was not kept: everything but its elements."""
-
-    __slots__ = ("shape", "dtype")
-
-    def __init__(self, like):
-        self.shape = like.shape
-        self.dtype = like.dtype
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-
-class Node:
-    """One recorded operation: where its cotangent goes, and what its backward needs.
-
-    A node refers to the nodes of its inputs and to arrays, never to its own output: there is no reference cycle, and
-    a graph dies with its last tensor. ``order`` grows with time, so that an operation always has a higher number
-    than those it depends on: the walk needs no other sorting.
-    """
-
-    __slots__ = (
-        "primitive",
-        "parameters",
-        "parents",  # for each input: a Node, a leaf Tensor, or None where no cotangent is wanted
-        "inputs",  # the inputs that the vector-Jacobian products read, None elsewhere
-        "out",
-        "versions",  # (version counter, its value when saved, name of what was saved)
-        "backward",  # the kernel's backward, or None
-        "residuals",
-        "shape",
-        "dtype",
-        "order",
-        "hooks",
-        "retained",  # weak reference to the tensor whose .grad is wanted
-        "line",
-        "__weakref__",
-    )
-
-    def __repr__(self):
-        return f"<Node {self.primitive.name} {self.shape}>"
 
 
 class Primitive:
@@ -182,7 +139,7 @@ class Primitive:
         arrays = []
         wanted = []
         array_type = None
-        sequences = False
+        foreign = False
         for value in inputs:
             if isinstance(value, Tensor):
                 wanted.append(value._requires_grad)
@@ -190,9 +147,8 @@ class Primitive:
             else:
                 wanted.append(False)
                 kind = type(value)
-                if kind is list or kind is tuple:
-                    sequences = True
-                elif kind is not float and kind is not int and value is not None:
+                if kind is not float and kind is not int and value is not None:
+                    foreign = True
                     value = _plain_input(value)
             if array_type is not type(value) and hasattr(value, "dtype"):
                 if array_type is not None:
@@ -202,18 +158,23 @@ class Primitive:
         if array_type is None:
             arrays = _as_arrays(arrays)
             array_type = type(arrays[0])
-        elif sequences:
-            arrays = _sequences_as_arrays(arrays)
+        elif foreign:
+            recorded = mode.grad and True in wanted
+            arrays = _own_arrays(arrays, inputs, copy=self.view or recorded)
 
         kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
         result = NotImplemented
         # No warnings, as on a GPU, which knows none; detect_anomaly() finds the place.
         with np.errstate(all="ignore"):
-            if kernel is not None:
-                result = kernel[0](*arrays, **parameters)
-            if result is NotImplemented:
-                kernel = None
-                result = self.forward(*arrays, **parameters), None
+            try:
+                if kernel is not None:
+                    result = kernel[0](*arrays, **parameters)
+                if result is NotImplemented:
+                    kernel = None
+                    result = self.forward(*arrays, **parameters), None
+            except TypeError:
+                self._check_names(parameters)
+                raise
         out, residuals = result
         if type(out) is not array_type and not is_array(out):
             out = backend_of(next(a for a in arrays if hasattr(a, "dtype"))).asarray(out)
@@ -296,6 +257,15 @@ class Primitive:
                 raise TypeError(f"{self.name}() got {name} twice, by position and by name")
             parameters[name] = value
         return inputs[:count], parameters
+
+    def _check_names(self, parameters):
+        for name in parameters:
+            if name not in self.parameter_names:
+                hint = "; axis is what PyTorch calls dim" if name == "dim" else ""
+                raise TypeError(
+                    f"{self.name}() has no argument {name}: "
+                    f"expected {self.name}{inspect.signature(self)}{hint}"
+                )
 
     def _mixed_devices(self, inputs):
         devices = ", ".join(
@@ -389,16 +359,22 @@ def _as_arrays(values):
     ]
 
 
-def _sequences_as_arrays(values):
-    """Nested sequences as arrays, on the device and, for floating-point numbers, in the dtype of the arrays given."""
-    like = next(value for value in values if hasattr(value, "dtype"))
-    backend = backend_of(like)
+def _own_arrays(values, inputs, copy):
+    """What was given as no Tensor, as arrays that stay as they are.
+
+    A sequence becomes an array on the device of the others; its floating-point numbers take the dtype of the first
+    floating-point array, or float32. An array is copied where backward or a view goes on to read it: its owner may
+    write into it in the meantime, of which no version counter would tell.
+    """
+    given = [value for value in values if hasattr(value, "dtype")]
+    backend = backend_of(given[0])
+    floating = next((array.dtype for array in given if array.dtype.kind == "f"), np.float32)
     arrays = []
-    for value in values:
+    for value, original in zip(values, inputs, strict=True):
         if isinstance(value, (list, tuple)):
             host = np.array(value)
-            if host.dtype.kind == "f" and like.dtype.kind == "f":
-                host = host.astype(like.dtype)
-            value = backend.asarray(host)
+            value = backend.asarray(host.astype(floating) if host.dtype.kind == "f" else host)
+        elif copy and not isinstance(original, Tensor) and hasattr(value, "dtype"):
+            value = value.copy()
         arrays.append(value)
     return arrays
