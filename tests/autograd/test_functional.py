@@ -118,3 +118,12 @@ def test_hvp_refuses_a_direction_of_another_shape(device):
     x = ta.tensor(np.array([1.0, 2.0]), device=device)
     with pytest.raises(ValueError, match="expected those of the inputs"):
         ta.hvp(lambda x: (x * x).sum(), x, ta.tensor([1.0], device=device))
+
+
+def test_what_made_an_intermediate_input_is_neither_run_nor_freed(device):
+    x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
+    y = x * x
+    z = (y * y).sum()
+    (first,) = ta.grad(z, y)
+    y.backward(first)  # the second half of the way, by hand
+    assert first.tolist() == [2, 8] and x.grad.tolist() == [4, 32]

@@ -323,3 +323,33 @@ def test_the_checker_of_these_tests_catches_wrong_gradients(device, random):
     check_gradient(wrong_curvature, x, device=device, order=1)
     with pytest.raises(AssertionError, match="second-order gradient of input 0 differs"):
         check_gradient(wrong_curvature, x, device=device)
+
+
+def test_no_two_arrays_of_a_gradient_map_share_memory(leaf):
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    gradients = gradient_map(x + y, ta.tensor([1.0, 10.0], device=x.device))
+    gradients[x] *= 100  # as a caller does who scales gradients in place
+    assert gradients[y].tolist() == [1, 10]
+
+
+def test_a_cotangent_from_outside_has_the_tensors_dtype_and_device(leaf):
+    x = leaf([1.0, 2.0])
+    elsewhere = ta.tensor([1.0, 1.0], device="strict" if x.device == "cpu" else "cpu")
+    with pytest.raises(TypeError, match=r"the cotangent is on .* nothing is moved silently"):
+        (x * 2).backward(elsewhere)
+    handle = x.register_hook(lambda g: elsewhere)
+    with pytest.raises(TypeError, match="the gradient that a hook returned is on"):
+        (x * 2).sum().backward()
+    handle.remove()
+    y = ta.tensor([1.0, 2.0], requires_grad=True, device=x.device)
+    y.register_hook(lambda g: g.astype(np.float64))
+    (y * 2).sum().backward()
+    assert y.grad.dtype == np.float32
+
+
+@pytest.mark.parametrize("value", [0, np.zeros(2)], ids=["number", "array"])
+def test_a_grad_that_is_no_tensor_is_an_error_that_says_so(leaf, value):
+    x = leaf([1.0, 2.0])
+    x.grad = value
+    with pytest.raises(TypeError, match=r"\.grad .* was set to .* expected a Tensor or None"):
+        (x * 2).sum().backward()

@@ -53,7 +53,7 @@ def gradients(name, case, device, written=None):
         except ValueError as error:  # a broadcast result: its elements lie on top of each other
             assert "read-only" in str(error)
     g = np.random.default_rng(1).standard_normal(out.shape)
-    out.backward(ta.tensor(g, device=device))
+    out.backward(ta.tensor(g, device=out.device))
     return [tensor.grad.numpy() for tensor in tensors if tensor.grad is not None]
 
 

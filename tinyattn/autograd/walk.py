@@ -16,13 +16,19 @@ import numpy as np
 from ..backend import array_namespace, backend_of, is_array
 from . import anomaly
 from .modes import current_mode, set_grad_enabled
-from .primitive import Outline
+from .node import Outline
 from .tensor import Tensor
 
 
 def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
     """``Tensor.backward``: add the gradients to the ``.grad`` of the leaves, once the walk has ended well."""
     gradients = walk([output], [cotangent], retain_graph, create_graph)
+    for leaf in gradients:
+        if leaf.grad is not None and not isinstance(leaf.grad, Tensor):
+            raise TypeError(
+                f"the .grad of a tensor of shape {leaf.shape} was set to a {type(leaf.grad).__name__}: "
+                "expected a Tensor or None"
+            )
     for leaf, (gradient, owned) in gradients.items():
         if create_graph:
             leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
@@ -38,16 +44,15 @@ def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
 def gradient_map(output, cotangent=None):
     """The gradients of all leaves that ``output`` depends on, as ``{leaf: array}``; no ``.grad`` is touched.
 
-    The graph is freed. This is what the shards of a batch use, each on a thread of its own.
+    The graph is freed. No two arrays share memory. This is what the shards of a batch use, each on a thread of its own.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
     >>> gradient_map((x * x).sum())[x]
     array([2., 4.], dtype=float32)
     """
-    return {
-        leaf: gradient for leaf, (gradient, _) in walk([output], [cotangent], False, False).items()
-    }
+    gradients = walk([output], [cotangent], False, False)
+    return {leaf: array if owned else array.copy() for leaf, (array, owned) in gradients.items()}
 
 
 def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
@@ -82,6 +87,8 @@ def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
                 _retain(node, cotangent, create_graph)
             if node in captured_nodes:
                 captured[captured_nodes[node]] = (cotangent, False)
+                if not _leads_on(node, wanted):
+                    continue  # what made this target is neither run nor freed
             _step_back(node, cotangent, pending, queue, retain_graph, create_graph, wanted)
 
         for leaf, (cotangent, owned) in pending.items():
@@ -96,8 +103,8 @@ def _seed(output, cotangent, create_graph):
     if cotangent is None:
         if data.size != 1:
             raise ValueError(
-                f"backward() of a tensor of shape {data.shape} needs its cotangent: pass grad=..., of that shape; "
-                "only a single number has the obvious one, 1"
+                f"the gradient of a tensor of shape {data.shape} needs its cotangent: pass grad=... to backward(), "
+                "grad_outputs=... to grad(), of that shape; only a single number has the obvious one, 1"
             )
         cotangent = Tensor._wrap(backend_of(data).xp.ones(data.shape, dtype=data.dtype))
     elif not isinstance(cotangent, Tensor):
@@ -106,9 +113,18 @@ def _seed(output, cotangent, create_graph):
         raise ValueError(
             f"the cotangent has shape {cotangent.shape}, expected that of the output, {data.shape}"
         )
-    if cotangent.dtype != data.dtype:
-        cotangent = cotangent.astype(data.dtype)
-    return cotangent if create_graph else cotangent._data
+    return _like(cotangent, output, "the cotangent", create_graph)
+
+
+def _like(given, tensor, what, create_graph):
+    """A cotangent that was given from outside, in the dtype of ``tensor``, as an array or as the walk's tensor."""
+    if backend_of(given._data) is not backend_of(tensor._data):
+        raise TypeError(
+            f"{what} is on {given.device}, expected that of the tensor, {tensor.device}: nothing is moved silently"
+        )
+    if given.dtype != tensor.dtype:
+        given = given.astype(tensor.dtype)
+    return given if create_graph else given._data
 
 
 def _ways_to(targets, roots):
@@ -125,9 +141,14 @@ def _ways_to(targets, roots):
             )
     wanted = {target._node or target for target in targets}
     for node in sorted(reached, key=lambda node: node.order):
-        if any(parent in wanted for parent in node.parents or () if parent is not None):
+        if _leads_on(node, wanted):
             wanted.add(node)
     return wanted
+
+
+def _leads_on(node, wanted):
+    """Whether an input of the operation is wanted; those of a freed one are unknown."""
+    return any(parent in wanted for parent in node.parents or () if parent is not None)
 
 
 def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
@@ -254,7 +275,7 @@ def _run_hooks(hooks, cotangent, owned):
                 raise ValueError(
                     f"a hook returned a gradient of shape {answer.shape}, expected {seen.shape}"
                 )
-            cotangent = answer if recorded else answer._data
+            cotangent = _like(answer, seen, "the gradient that a hook returned", recorded)
         owned = False  # the hook may have kept it
     return cotangent, owned
 
