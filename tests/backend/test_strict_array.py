@@ -154,7 +154,8 @@ def test_shape_methods_and_attributes_follow_numpy(random):
         8,
         192,
     )
-    assert a.strides == host.strides and a.flags.c_contiguous
+    assert a.strides == host.strides and a.flags.c_contiguous and a.T.flags.f_contiguous
+    assert not hasattr(a.flags, "writeable")
     assert np.array_equal(a.T.get(), host.T) and np.array_equal(a.mT.get(), host.mT)
     assert np.array_equal(a.transpose(1, 2, 0).get(), host.transpose(1, 2, 0))
     assert np.array_equal(a.reshape(6, -1).get(), host.reshape(6, -1))

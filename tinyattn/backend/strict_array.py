@@ -17,6 +17,8 @@ float64 and makes a float32 array float64. The engine turns NumPy scalars into P
 reason.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from .strict_semantics import cast, device_index
@@ -64,11 +66,17 @@ class StrictArray:
     size = property(lambda self: self._memory.size)
     dtype = property(lambda self: self._memory.dtype)
     strides = property(lambda self: self._memory.strides)
-    flags = property(lambda self: self._memory.flags)
     itemsize = property(lambda self: self._memory.itemsize)
     nbytes = property(lambda self: self._memory.nbytes)
     T = property(lambda self: self._view(self._memory.T))
     mT = property(lambda self: self._view(self._memory.mT))
+
+    @property
+    def flags(self):
+        flags = self._memory.flags  # of which CuPy knows these three: nothing there is read-only
+        return SimpleNamespace(
+            c_contiguous=flags.c_contiguous, f_contiguous=flags.f_contiguous, owndata=flags.owndata
+        )
 
     @property
     def base(self):
