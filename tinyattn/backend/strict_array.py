@@ -236,70 +236,8 @@ class StrictArray:
         self._memory.sort(axis)
         self._report()
 
-    # Reductions and other methods: the namespace's functions
-
-    def all(self, axis=None, out=None, keepdims=False):
-        return self._namespace.all(self, axis, out, keepdims)
-
-    def any(self, axis=None, out=None, keepdims=False):
-        return self._namespace.any(self, axis, out, keepdims)
-
-    def argmax(self, axis=None, out=None, keepdims=False):
-        return self._namespace.argmax(self, axis, out, keepdims=keepdims)
-
-    def argmin(self, axis=None, out=None, keepdims=False):
-        return self._namespace.argmin(self, axis, out, keepdims=keepdims)
-
-    def argsort(self, axis=-1):
-        return self._namespace.argsort(self, axis)
-
     def clip(self, min=None, max=None, out=None):
         return self._namespace.clip(self, min, max, out)
-
-    def cumprod(self, axis=None, dtype=None, out=None):
-        return self._namespace.cumprod(self, axis, dtype, out)
-
-    def cumsum(self, axis=None, dtype=None, out=None):
-        return self._namespace.cumsum(self, axis, dtype, out)
-
-    def dot(self, other, out=None):
-        return self._namespace.dot(self, other, out)
-
-    def max(self, axis=None, out=None, keepdims=False):
-        return self._namespace.max(self, axis, out, keepdims)
-
-    def mean(self, axis=None, dtype=None, out=None, keepdims=False):
-        return self._namespace.mean(self, axis, dtype, out, keepdims)
-
-    def min(self, axis=None, out=None, keepdims=False):
-        return self._namespace.min(self, axis, out, keepdims)
-
-    def nonzero(self):
-        return self._namespace.nonzero(self)
-
-    def prod(self, axis=None, dtype=None, out=None, keepdims=False):
-        return self._namespace.prod(self, axis, dtype, out, keepdims)
-
-    def repeat(self, repeats, axis=None):
-        return self._namespace.repeat(self, repeats, axis)
-
-    def round(self, decimals=0, out=None):
-        return self._namespace.round(self, decimals, out)
-
-    def std(self, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-        return self._namespace.std(self, axis, dtype, out, ddof, keepdims=keepdims)
-
-    def sum(self, axis=None, dtype=None, out=None, keepdims=False):
-        return self._namespace.sum(self, axis, dtype, out, keepdims)
-
-    def take(self, indices, axis=None, out=None):
-        return self._namespace.take(self, indices, axis, out)
-
-    def trace(self, offset=0, axis1=0, axis2=1, dtype=None, out=None):
-        return self._namespace.trace(self, offset, axis1, axis2, dtype, out)
-
-    def var(self, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-        return self._namespace.var(self, axis, dtype, out, ddof, keepdims=keepdims)
 
     # Ownership of writes
 
@@ -340,6 +278,22 @@ def _as_array(result):
 def _takes_over(other):
     """Whether ``other`` is of a class that answers mixed operations itself, as a Tensor does."""
     return not isinstance(other, StrictArray) and getattr(other, "__array_ufunc__", other) is None
+
+
+def _add_methods():
+    def method_of(name):
+        def method(self, *args, **keywords):
+            return getattr(self._namespace, name)(self, *args, **keywords)
+
+        method.__name__ = name
+        return method
+
+    names = (
+        "all any argmax argmin argsort cumprod cumsum dot max mean min nonzero prod repeat round std "
+        "sum take trace var"
+    )
+    for name in names.split():
+        setattr(StrictArray, name, method_of(name))
 
 
 def _add_operators():
@@ -418,4 +372,5 @@ def _add_operators():
         setattr(StrictArray, f"__{name}__", unary(ufunc))
 
 
+_add_methods()
 _add_operators()
