@@ -51,7 +51,9 @@ def draw_batch(random, count):
     names = random.permuted(np.tile(np.arange(NAMES), (count, 1)), axis=1)
     contents = random.integers(0, CONTENTS, (count, NAMES))  # by place
     asked = random.integers(0, NAMES, count)
-    tokens = np.concatenate([names * CONTENTS + contents, NAMES * CONTENTS + asked[:, None]], axis=1)
+    tokens = np.concatenate(
+        [names * CONTENTS + contents, NAMES * CONTENTS + asked[:, None]], axis=1
+    )
     return tokens, contents[names == asked[:, None]]
 
 
@@ -100,13 +102,19 @@ def main(run):
     models, right = {}, {}
     for mixing in ("attention", "fixed"):
         models[mixing], right[mixing] = train(mixing, steps)
-    print("share of right answers:", ", ".join(f"{name} {value:.3f}" for name, value in right.items()))
+    print(
+        "share of right answers:", ", ".join(f"{name} {value:.3f}" for name, value in right.items())
+    )
 
     tokens, weights = two_questions(models["attention"])
     _, fixed = two_questions(models["fixed"])
     distance = 0.5 * np.abs(weights[0, -1] - weights[1, -1]).sum()
-    print(f"\ntwo questions, same memory: rows of weights {distance:.3f} of the largest distance apart")
-    for name, row in zip(("asks name 0", "asks name 2", "asks name 0, order reversed"), weights[:, -1]):
+    print(
+        f"\ntwo questions, same memory: rows of weights {distance:.3f} of the largest distance apart"
+    )
+    for name, row in zip(
+        ("asks name 0", "asks name 2", "asks name 0, order reversed"), weights[:, -1]
+    ):
         print(f"  {name:28} {row.round(3)}")
 
     ta.manual_seed(0)
@@ -134,7 +142,9 @@ def main(run):
     left.imshow(rows, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (row, column), weight in np.ndenumerate(rows):
         token = tokens[row, column]
-        name = "ABCD"[token // CONTENTS] if column < NAMES else f"{'ABCD'[token - NAMES * CONTENTS]}?"
+        name = (
+            "ABCD"[token // CONTENTS] if column < NAMES else f"{'ABCD'[token - NAMES * CONTENTS]}?"
+        )
         shade = "white" if weight > 0.6 else "black"
         text = f"{name}\n{weight:.2f}"
         left.text(column, row, text, ha="center", va="center", color=shade)

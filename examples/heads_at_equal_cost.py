@@ -88,9 +88,21 @@ def main(run):
     trained = {heads: train(heads, run.choose(800, 300)) for heads in HEADS}
 
     run.print_table(
-        ("heads", "parameters", "multiplications", "exponentials", "ms", *(f"{d} before" for d in DISTANCES)),
+        (
+            "heads",
+            "parameters",
+            "multiplications",
+            "exponentials",
+            "ms",
+            *(f"{d} before" for d in DISTANCES),
+        ),
         [
-            (heads, *costs[heads][:3], f"{costs[heads][3]:.1f}", *(f"{x:.3f}" for x in trained[heads][1]))
+            (
+                heads,
+                *costs[heads][:3],
+                f"{costs[heads][3]:.1f}",
+                *(f"{x:.3f}" for x in trained[heads][1]),
+            )
             for heads in HEADS
         ],
     )

@@ -100,7 +100,9 @@ def renormalised_far_above(gap):
 @example
 def main(run):
     leaks = {way: measure_leak(way) for way in WAYS}
-    print("masked        row sums                                   change by last token  future gradient")
+    print(
+        "masked        row sums                                   change by last token  future gradient"
+    )
     for way, leak in leaks.items():
         sums = " ".join(f"{value:.3f}" for value in leak["row sums"])
         print(f"{way:12}  {sums}  {leak['change'].max():20.1e}  {leak['future gradient']:15.1e}")
@@ -130,9 +132,13 @@ def main(run):
 
     figure, axes = run.figure(1, 3)
     for panel, way in zip(axes, WAYS[:2]):
-        run.draw_matrix(panel, f"gradient of the scores,\nmasked {way} the softmax", leaks[way]["gradient"])
+        run.draw_matrix(
+            panel, f"gradient of the scores,\nmasked {way} the softmax", leaks[way]["gradient"]
+        )
     for way, colour in (("before", BLUE), ("after", ORANGE)):
-        axes[2].plot(range(1, len(losses[way]) + 1), losses[way], "o-", color=colour, label=f"masked {way}")
+        axes[2].plot(
+            range(1, len(losses[way]) + 1), losses[way], "o-", color=colour, label=f"masked {way}"
+        )
     axes[2].axhline(math.log(2), linestyle="--", color="grey", label="ln 2")
     axes[2].set(title="loss on random bits", xlabel="position", ylabel="nats", ylim=(0, 0.8))
     axes[2].legend(loc="lower left")

@@ -86,11 +86,16 @@ def main(run):
     model = make_model("none")
     out, shuffled = outputs(model, tokens), outputs(model, tokens[order])
     invariance = np.linalg.norm(shuffled - out) / np.linalg.norm(out)
-    print(f"\nequivariant, not invariant: |f(Px) - f(x)| / |f(x)| = {invariance:.2f} without positions")
+    print(
+        f"\nequivariant, not invariant: |f(Px) - f(x)| / |f(x)| = {invariance:.2f} without positions"
+    )
     assert invariance > 0.1
 
     figure, (left, middle, right) = run.figure(1, 3)
-    for panel, rows, title in ((left, out, "outputs, in order"), (middle, shuffled, "outputs, shuffled")):
+    for panel, rows, title in (
+        (left, out, "outputs, in order"),
+        (middle, shuffled, "outputs, shuffled"),
+    ):
         panel.imshow(rows[:, :LENGTH], cmap="PuOr_r", vmin=-2.5, vmax=2.5)
         panel.set(title=title, xticks=[], ylabel="token")
         panel.grid(False)

@@ -104,7 +104,9 @@ def main(run):
     ]
     run.print_table(("", "parameters", *distances), rows)
     print("\ngradient by the name, as a share of that by the question mark, before training:\n")
-    rows = [(kind, *(f"{gradients[kind, distance]:.1e}" for distance in distances)) for kind in KINDS]
+    rows = [
+        (kind, *(f"{gradients[kind, distance]:.1e}" for distance in distances)) for kind in KINDS
+    ]
     run.print_table(("", *distances), rows)
 
     near, far = distances[0], distances[-1]
