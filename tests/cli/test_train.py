@@ -159,7 +159,9 @@ def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "_write_through", full)
-        assert "No space left on device" in refuse("train", "--resume", "run")
+        message = refuse("train", "--resume", "run")
+        assert "cannot write to run: No space left on device" in message
+        assert "go on with tinyattn train --resume run" in message
     assert RunDirectory.open("run").read_state("last")["step"] == 3
     assert sorted(path.name for path in (tmp_path / "run").iterdir() if "last" in path.name) == [
         "last"

@@ -114,6 +114,14 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 7  # 6 steps, 1 evaluation
 
 
+def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, display, monkeypatch):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    monkeypatch.setattr("tinyattn.train.trainer.evaluate", lambda *arguments: math.nan)
+    with pytest.raises(NonFiniteError, match="step 5: the validation loss is not finite"):
+        trainer.train(display)
+    assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 0
+
+
 def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
     model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
     for kind in ("adamw", "muon"):

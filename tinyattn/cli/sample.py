@@ -33,6 +33,8 @@ def run(path, how):
         if how.prompt:
             raise InputError("no character of --prompt is known to the model: give another one")
         prompt = vocabulary.encode(vocabulary.start)
+    from threadpoolctl import threadpool_limits
+
     sys.stdout.write(known)
     ids = generate(
         loaded.model,
@@ -44,8 +46,10 @@ def run(path, how):
         random=Random(how.seed),
         slide=how.slide,
     )
-    for i in ids:
-        sys.stdout.write(vocabulary.decode([i]))
-        sys.stdout.flush()
+    # One character's products are too small to be worth a second thread.
+    with threadpool_limits(1, "blas"):
+        for i in ids:
+            sys.stdout.write(vocabulary.decode([i]))
+            sys.stdout.flush()
     sys.stdout.write("\n")
     return 0

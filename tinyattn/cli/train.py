@@ -53,6 +53,13 @@ def _run(options, source, processes):
         except NonFiniteError as error:
             print(f"tinyattn: stopped at {error}", file=sys.stderr)
             return 1
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InputError(
+                f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and go on with "
+                f"tinyattn train --resume {trainer.run.path}, the last saved state is whole"
+            ) from error
         if processes.is_first:
             _draw(trainer, display)
         display.note(describe_end(trainer, finished))

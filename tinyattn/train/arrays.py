@@ -46,7 +46,7 @@ def arrays_to_bytes(arrays):
                 f"given {type(arrays[name]).__name__} of dtype {array.dtype}"
             )
         # np.ascontiguousarray would make a 0-d array 1-d; safetensors itself ignores strides.
-        ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
+        ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
     return save(ordered, metadata={_DIGEST: _digest(ordered)})
 
 

@@ -221,6 +221,11 @@ class Trainer:
             self.task,
             self.step_function.workers,
         )
+        if not math.isfinite(loss):
+            raise NonFiniteError(
+                f"step {self.step}: the validation loss is not finite ({loss:g}); the last good state "
+                f"is in {self.run.path / 'last'}"
+            )
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step = loss, self.step
