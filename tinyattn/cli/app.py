@@ -6,9 +6,16 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from .. import __version__
-from ..train.config import ModelOptions, OptimizerOptions, RunOptions, flatten_groups
+from ..train.config import (
+    ModelOptions,
+    OptimizerOptions,
+    RunOptions,
+    describe_presets,
+    flatten_groups,
+)
 from ..train.ranges import check_ranges
 from .options import (
+    BenchOptions,
     ExplainOptions,
     ExploreOptions,
     GradcheckOptions,
@@ -37,7 +44,7 @@ def make_app():
     given = set()
     app.config = _remember_given(given)
 
-    @app.command
+    @app.command(help_epilogue=f"Presets\n\n{describe_presets()}")
     def train(
         *,
         run: Annotated[RunOptions, options("Run")] = RunOptions(),  # noqa: B008
@@ -47,8 +54,7 @@ def make_app():
     ):
         """Train a small model on text, a character at a time; the defaults take about a minute.
 
-        The defaults shown are those of the preset fast. An option given here wins over the file given with
-        --config, and that over the preset.
+        An option given here wins over the file given with --config, and that over the preset.
         """
         from . import train
 
@@ -109,6 +115,20 @@ def make_app():
         from . import study
 
         return study.explore(run, what)
+
+    @app.command
+    def bench(
+        name: Annotated[
+            str | None, Parameter(help="Benchmark to run; the list of them without it.")
+        ] = None,
+        /,
+        *,
+        how: Annotated[BenchOptions, options()] = BenchOptions(),  # noqa: B008
+    ):
+        """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
+        from . import bench
+
+        return bench.run(name, how.quick, how.json)
 
     return app
 

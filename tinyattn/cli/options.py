@@ -92,6 +92,17 @@ class ExploreOptions:
 
 
 @dataclass(frozen=True)
+class BenchOptions:
+    """How much is measured, and where to."""
+
+    quick: bool = False
+    """Measure less and smaller, to see that everything works."""
+
+    json: str | None = None
+    """File for the results; NAME.json in benchmarks/results by default [path]."""
+
+
+@dataclass(frozen=True)
 class GradcheckOptions:
     """What is checked, and how."""
 

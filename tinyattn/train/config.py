@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..data import InputError
-from .ranges import Count, CountOrZero, NotNegative, Positive, Probability, Share, check_ranges
+from .ranges import (
+    Count,
+    CountOrZero,
+    NotNegative,
+    Positive,
+    Probability,
+    Share,
+    check_ranges,
+    option,
+)
 
 
 @dataclass(frozen=True)
@@ -206,6 +215,25 @@ PRESETS = {
         "dropout": 0.2,
     },
 }
+
+
+def describe_presets():
+    """What each preset differs in from the defaults, a line each.
+
+    >>> print(describe_presets().splitlines()[0])
+    fast: the defaults
+    """
+    return "\n\n".join(
+        f"{name}: " + (" ".join(_spell(k, v) for k, v in options.items()) or "the defaults")
+        for name, options in PRESETS.items()
+    )
+
+
+def _spell(name, value):
+    """An option with its value as the command line takes it."""
+    if isinstance(value, bool):
+        return option(name if value else f"no_{name}")
+    return f"{option(name)} {value}"
 
 
 def make_config(options=None, **more):
