@@ -138,6 +138,7 @@ class ContextReader:
                 f"slide must be between 1 and the block size {block_size}, given {slide}"
             )
         self.model = model
+        self.modules = model.modules()  # found once: going through them for each character takes a while
         self.block_size = block_size
         self.slide = slide
         self.use_cache = use_cache
@@ -196,7 +197,7 @@ def generate(
 
 def _continue(reader, ids, length, filters, random):
     for _ in range(length):
-        with evaluating(reader.model), no_grad():
+        with evaluating(reader.modules), no_grad():
             logits = reader.logits(ids)
         ids.append(int(draw(sample_probabilities(logits, *filters), random)))
         yield ids[-1]

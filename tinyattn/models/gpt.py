@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from ..nn import ModelCache
+from ..ops.embedding import check_ids
+from .decoding import can_decode
 from .transformer import Transformer, TransformerConfig
 
 
@@ -57,6 +59,11 @@ class GPT(Transformer):
             ValueError: if the tokens, those in the cache included, are more than ``block_size``.
             IndexError: for an id outside the vocabulary.
         """
+        if can_decode(self, ids, cache, padding_mask):
+            self.check_length(1, cache.length)
+            ids = getattr(ids, "_data", ids)
+            check_ids(ids, self.config.vocabulary_size, "embedding", "id")
+            return cache.decoder(ids.item())
         return self.logits(self.read(ids, cache, padding_mask))
 
     def cache(self):

@@ -166,7 +166,7 @@ class Transformer(Module):
 
     def read(self, ids, cache=None, padding_mask=None):
         """The residual stream after the last block, (..., length, dim)."""
-        self._check_length(ids.shape[-1], 0 if cache is None else cache.length)
+        self.check_length(ids.shape[-1], 0 if cache is None else cache.length)
         padding_mask = getattr(padding_mask, "_data", padding_mask)
         start = 0
         if cache is not None:
@@ -203,7 +203,8 @@ class Transformer(Module):
         """
         return cross_entropy(self(ids), targets)
 
-    def _check_length(self, length, start):
+    def check_length(self, length, start):
+        """Raise ValueError unless ``length`` tokens after ``start`` others fit the block."""
         if start + length > self.config.block_size:
             seen = f" after {start} in the cache" if start else ""
             raise ValueError(

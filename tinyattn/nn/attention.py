@@ -12,6 +12,7 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 
+QK_NORM_EPS = 1e-6
 KINDS_WITH_DROPOUT = ("auto", "dense", "flash")
 
 
@@ -110,8 +111,8 @@ class MultiHeadAttention(Module):
         k = self._split_heads(self.key(x))
         v = self._split_heads(self.value(x))
         if self.qk_norm:
-            q = rms_norm(q, (self.head_dim,), eps=1e-6)
-            k = rms_norm(k, (self.head_dim,), eps=1e-6)
+            q = rms_norm(q, (self.head_dim,), eps=QK_NORM_EPS)
+            k = rms_norm(k, (self.head_dim,), eps=QK_NORM_EPS)
         start = 0 if cache is None else cache.length
         if self.rotary is not None:
             q = self.rotary(q, start)

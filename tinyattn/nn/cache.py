@@ -1,7 +1,8 @@
 """Keys and values of the tokens seen so far, so that each new token costs one query."""
 
 from ..attention.linear import LinearState
-from ..backend import array_namespace
+from ..autograd import Tensor, is_grad_enabled
+from ..backend import array_namespace, backend_of
 from ..ops import concatenate
 
 
@@ -24,28 +25,77 @@ class KeyValueCache:
     """
 
     def __init__(self):
-        self.keys = None
-        self.values = None
+        self._keys = None  # tensors (..., heads, capacity, head_dim), of which the first ``length`` rows count
+        self._values = None
         self.sums = None
         self.length = 0
+
+    @property
+    def keys(self):
+        return None if self._keys is None else _first_rows(self._keys, self.length)
+
+    @property
+    def values(self):
+        return None if self._values is None else _first_rows(self._values, self.length)
 
     def extend(self, keys, values):
         """Add the keys and values of further tokens; returns all of them, old and new.
 
         Raises:
-            ValueError: if the earlier ones were only summed up.
+            ValueError: if the earlier ones were only summed up, or belong to another number of sequences.
         """
         if self.sums is not None:
             raise ValueError(
                 "the tokens seen so far are one running sum, from which padding cannot be told: "
                 "give padding_mask from the first tokens on"
             )
-        self.length += keys.shape[-2]
-        if self.keys is not None:
-            keys = concatenate([self.keys, keys], axis=-2)
-            values = concatenate([self.values, values], axis=-2)
-        self.keys, self.values = keys, values
-        return keys, values
+        new = keys.shape[-2]
+        if self._keys is not None and self._keys.shape[:-2] != keys.shape[:-2]:
+            raise ValueError(
+                f"the cache holds keys of shape {self.keys.shape}, got further ones of shape {keys.shape}: "
+                "expected the same sequences; begin a new cache for others"
+            )
+        if is_grad_enabled() and (keys.requires_grad or values.requires_grad):
+            if self._keys is not None:
+                keys = concatenate([self.keys, keys], axis=-2)
+                values = concatenate([self.values, values], axis=-2)
+            self._keys, self._values = keys, values
+        else:
+            self.reserve(self.length + new, keys, values)
+            rows = slice(self.length, self.length + new)
+            self._keys._data[..., rows, :] = keys._data
+            self._values._data[..., rows, :] = values._data
+        self.length += new
+        return self.keys, self.values
+
+    def reserve(self, length, keys, values):
+        """Make room for ``length`` tokens, in memory that is written to in place: twice as much as there was, or more.
+
+        Args:
+            length: how many tokens there must be room for, those that are there included.
+            keys, values: tensors like those that will be written, (..., heads, any length, head_dim).
+        """
+        if self._keys is None or self._keys.shape[-2] < length:
+            capacity = max(16, length, 2 * self.length)
+            self._keys = self._moved(self._keys, keys, capacity)
+            self._values = self._moved(self._values, values, capacity)
+
+    def room_for_one(self):
+        """Count one more token of a single text; its key and value are for the caller to write.
+
+        Returns:
+            Keys and values, arrays (heads, capacity, head_dim); the new ones belong to row ``length - 1``.
+        """
+        self.reserve(self.length + 1, self._keys, self._values)
+        self.length += 1
+        return self._keys._data[0], self._values._data[0]
+
+    def _moved(self, old, like, capacity):
+        shape = (*like.shape[:-2], capacity, like.shape[-1])
+        room = backend_of(like._data).empty(shape, like.dtype)
+        if old is not None:
+            room[..., : self.length, :] = old._data[..., : self.length, :]
+        return Tensor._wrap(room)
 
     def attend_linearly(self, q, k, v, **options):
         """Causal linear attention of further tokens to themselves and to the sums of all before them."""
@@ -53,6 +103,12 @@ class KeyValueCache:
             self.sums = LinearState(**options)
         self.length += k.shape[-2]
         return self.sums.attend(q, k, v)
+
+
+def _first_rows(tensor, length):
+    if tensor.shape[-2] == length:
+        return tensor
+    return Tensor._wrap(tensor._data[..., :length, :])
 
 
 class ModelCache:
@@ -65,6 +121,9 @@ class ModelCache:
     def __init__(self, layers):
         self.layers = [KeyValueCache() for _ in range(layers)]
         self.padding_mask = None
+        self.decoder = (
+            None  # what reads single tokens fast (models/decoding.py), made when it is first needed
+        )
 
     @property
     def length(self):

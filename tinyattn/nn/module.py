@@ -348,6 +348,9 @@ class Module:
 def evaluating(model):
     """Evaluation mode inside a ``with`` block; afterwards every module has its own mode back, also after an exception.
 
+    Args:
+        model: a module; or a list, ``model.modules()``, which saves looking for them each time.
+
     >>> from tinyattn import nn
     >>> model = nn.Dropout(0.5)
     >>> with evaluating(model):
@@ -356,14 +359,19 @@ def evaluating(model):
     >>> model.training
     True
     """
-    modes = [(module, module.training) for module in model.modules()]
+    modules = model.modules() if isinstance(model, Module) else model
+    modes = [module.training for module in modules]
     try:
-        for module, _ in modes:
-            module.training = False
+        _set_modes(modules, [False] * len(modules))
         yield model
     finally:
-        for module, training in modes:
-            module.training = training
+        _set_modes(modules, modes)
+
+
+def _set_modes(modules, modes):
+    for module, mode in zip(modules, modes):
+        if module.training is not mode:
+            module.training = mode
 
 
 class _ForwardHookHandle:
