@@ -1,0 +1,189 @@
+"""Attention weights are not an explanation: what a model looks at, against what its answer depends on.
+
+Article, section 11 ("常见误解澄清", the second). Claim: there is no reliable causal relation between attention weights and
+what a model decides.
+
+A GPT is trained on Python's own documentation, and predicts the character after each of some texts.
+
+Measured, first: the weight that the last position gives to each character, averaged over all heads and layers as such
+pictures show it, against the effect of hiding that character from all of attention: how far the prediction moves
+(Kullback-Leibler divergence). Their rank correlation in each text; and the most blatant pair of characters, of which
+one has more weight than the other and a fraction of its effect, the other being among the quarter with the most effect.
+(The weights are not meaningless: over all, what has more weight tends to have more effect, as it must, since nothing
+comes from a character without weight. They are no reliable account of a single prediction.)
+
+Second, for the last position: other weights for every head, far from the model's own, from which the whole model
+computes the same prediction. They always exist where a head has more keys than dimensions: its output, an average of
+values in head_dim dimensions, is also an average of head_dim + 1 of them (Carathéodory's theorem).
+
+After S. Jain and B. C. Wallace, "Attention is not Explanation" (2019).
+"""
+
+import numpy as np
+
+import tinyattn as ta
+from example import BLUE, GREY, ORANGE, example
+from what_heads_learn import BLOCK, corpus, trained_gpt
+
+
+def texts(count):
+    """Pieces of the validation text, (count, BLOCK)."""
+    ids = corpus().validation
+    starts = np.linspace(0, len(ids) - BLOCK - 1, count).astype(int)
+    return ids[starts[:, None] + np.arange(BLOCK)].astype(np.int64)
+
+
+def weights_and_effects(model, ids):
+    """For each character before the last one: its weight and the effect of hiding it, two arrays (BLOCK - 1,)."""
+    with ta.no_grad(), model.record("attention.weights") as record:
+        own = ta.log_softmax(model(ids[None])[0, -1]).numpy()
+    weights = np.mean([record[name].value[0, :, -1] for name in record], axis=(0, 1))
+    visible = ~np.eye(BLOCK, dtype=bool)[:-1]  # a row for each character that is hidden
+    with ta.no_grad():
+        many = model(np.tile(ids, (BLOCK - 1, 1)), padding_mask=visible)
+        hidden = ta.log_softmax(many[:, -1]).numpy()
+    return weights[:-1], (np.exp(own) * (own - hidden)).sum(axis=-1)
+
+
+def rank_correlation(one, other):
+    """Spearman's: the correlation of the ranks."""
+    ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
+    return np.corrcoef(*ranks)[0, 1]
+
+
+def most_blatant_pair(weights, effects):
+    """Two characters, i with more weight and less effect, j of the quarter with the most effect.
+
+    Returns how many times j's weight i has, how many times i's effect j has, and (i, j).
+    """
+    of_weights = weights[:, None] / weights[None, :]
+    of_effects = effects[None, :] / np.maximum(effects[:, None], 1e-12)
+    matters = effects >= np.quantile(effects, 0.75)
+    both = np.where(matters, np.minimum(of_weights, of_effects), 0)
+    i, j = np.unravel_index(both.argmax(), both.shape)
+    return of_weights[i, j], of_effects[i, j], (i, j)
+
+
+def other_weights(weights, values):
+    """Other weights (keys,) with the same average of ``values`` (keys, head_dim): few of them, the largest avoided."""
+    weights = weights.astype(np.float64).copy()
+    rows = np.concatenate([values, np.ones((len(values), 1))], axis=1).astype(np.float64)
+    while True:
+        support = np.flatnonzero(weights > 1e-12)
+        # Directions along which neither the average nor the sum changes.
+        _, singular, directions = np.linalg.svd(rows[support].T)
+        null = directions[(singular > 1e-9).sum() :]
+        if len(null) == 0:
+            return weights
+        largest = weights[support].argmax()
+        direction = -null.T @ null[:, largest]  # away from the largest weight
+        if np.abs(direction).max() < 1e-9:
+            direction = null[0]
+        direction /= np.abs(direction).max()
+        falling = direction < -1e-9  # some are: the sum does not change
+        step = (weights[support][falling] / -direction[falling]).min()
+        weights[support] += step * direction
+        weights[weights < 1e-12] = 0
+
+
+def replace_last_rows(model, ids):
+    """The prediction with other weights in every head for the last position, and how far those are from its own."""
+    distances, shown = [], []
+    values = {}
+    handles = []
+
+    def keep_values(attention):
+        def hook(module, inputs, output):
+            heads = output.numpy()[0].reshape(BLOCK, attention.heads, attention.head_dim)
+            values[id(attention)] = heads.swapaxes(0, 1)
+
+        return hook
+
+    def replace(attention):
+        def hook(module, inputs, output):
+            weights = output.numpy()
+            for head in range(attention.heads):
+                own = weights[0, head, -1].copy()
+                other = other_weights(own, values[id(attention)][head])
+                distances.append(0.5 * np.abs(own - other).sum())
+                shown.append((own, other))
+                weights[0, head, -1] = other
+            return ta.tensor(weights)
+
+        return hook
+
+    for block in model.blocks:
+        attention = block.attention
+        handles.append(attention.value.register_forward_hook(keep_values(attention)))
+        handles.append(attention.weights.register_forward_hook(replace(attention)))
+    with ta.no_grad():
+        prediction = ta.softmax(model(ids[None])[0, -1]).numpy()
+    for handle in handles:
+        handle.remove()
+    return prediction, np.array(distances), shown
+
+
+@example
+def main(run):
+    model, loss = trained_gpt(run.choose(400, 100))
+    print(f"a GPT trained to a loss of {loss:.2f} nats a character\n")
+    examples = texts(run.choose(24, 8))
+    pairs = [weights_and_effects(model, ids) for ids in examples]
+    correlations = np.array([rank_correlation(*pair) for pair in pairs])
+    blatant = [most_blatant_pair(*pair) for pair in pairs]
+    worst = int(np.argmax([min(pair[:2]) for pair in blatant]))
+    print(
+        f"rank correlation of weight and effect in {len(pairs)} texts: mean {correlations.mean():.2f}, "
+        f"from {correlations.min():.2f} to {correlations.max():.2f}"
+    )
+    print(
+        f"one character has {blatant[worst][0]:.1f} times the weight of another, and 1/{blatant[worst][1]:.1f} "
+        "of its effect"
+    )
+
+    ids = examples[worst]
+    with ta.no_grad():
+        own = ta.softmax(model(ids[None])[0, -1]).numpy()
+    prediction, distances, shown = replace_last_rows(model, ids)
+    print(
+        f"other weights in all {len(distances)} heads: on average {distances.mean():.2f} of the way to quite other "
+        f"characters, and no probability changes by more than {np.abs(prediction - own).max():.1e}"
+    )
+
+    assert correlations.mean() > 0.2
+    assert correlations.min() < 0.9
+    assert min(blatant[worst][:2]) > 1.5
+    assert distances.mean() > 0.3
+    assert np.abs(prediction - own).max() < 1e-4
+
+    figure, (left, right) = run.figure(1, 2, width=4.8)
+    weights, effects = pairs[worst]
+    left.loglog(weights, effects, "o", color=GREY, markersize=4)
+    i, j = blatant[worst][2]
+    for place, colour, name in (
+        (i, ORANGE, "more weight, less effect"),
+        (j, BLUE, "less weight, more effect"),
+    ):
+        left.loglog(weights[place], effects[place], "o", color=colour, markersize=8, label=name)
+    left.set(
+        title=f"characters of one text, rank correlation {correlations[worst]:.2f}",
+        xlabel="mean attention weight",
+        ylabel="effect of hiding it, nats",
+    )
+    left.tick_params(axis="x", which="minor", labelbottom=False)
+    left.legend(fontsize=8)
+    head = int(distances.argmax())
+    for values, colour, name, shift in (
+        (shown[head][0], BLUE, "the model's own", -0.2),
+        (shown[head][1], ORANGE, "others", 0.2),
+    ):
+        right.bar(np.arange(BLOCK) + shift, values, 0.4, color=colour, label=name)
+    right.set(
+        title="two rows of weights of a head, the same output", xlabel="position", ylabel="weight"
+    )
+    right.legend()
+    run.save(figure)
+
+
+if __name__ == "__main__":
+    main()
