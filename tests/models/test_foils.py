@@ -84,6 +84,21 @@ def test_it_learns_a_rule_by_heart(name, random):
     assert loss.item() < 0.5 < first
 
 
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (models.GPT, models.GPTConfig),
+        (models.Encoder, models.EncoderConfig),
+        (models.RNN, models.RNNConfig),
+        (models.CNN, models.CNNConfig),
+    ],
+)
+def test_nested_lists_are_read_on_the_models_device(kind, config, device):
+    model = kind(config(vocabulary_size=5, layers=1, dim=8)).to(device)
+    loss = model.loss([[1, 2, 3]], [[2, 3, -100]])
+    assert loss.device == device and loss.shape == ()
+
+
 @BOTH
 def test_float32_stays_float32(name, device):
     model = small(name, device, "float32")

@@ -14,6 +14,7 @@ from ..nn import (
 )
 from ..nn.initialisation import initialise_like_gpt2
 from ..ops import cross_entropy, linear
+from .ids import as_ids
 from .rnn import StateCache
 from .transformer import changed_settings
 
@@ -107,12 +108,13 @@ class CNN(Module):
         """The logits of the token that follows each of ``ids``.
 
         Args:
-            ids: integers (..., length), a tensor or an array of the model's device.
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
             cache: what ``model.cache()`` made: what each layer needs of the tokens before, updated here.
 
         Returns:
             (..., length, vocabulary_size).
         """
+        ids = as_ids(ids, self)
         x = self.dropout(self.embedding(ids))
         for layer, block in enumerate(self.blocks):
             x, memory = block(x, None if cache is None else cache.states[layer])
@@ -124,7 +126,7 @@ class CNN(Module):
 
     def loss(self, ids, targets):
         """The mean cross-entropy of ``targets``, the token that follows each of ``ids``, in nats: a single number."""
-        return cross_entropy(self(ids), targets)
+        return cross_entropy(self(ids), as_ids(targets, self))
 
     def cache(self):
         """An empty memory for ``model(ids, cache=cache)``: the last few tokens of each layer."""

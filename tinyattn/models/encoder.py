@@ -47,7 +47,8 @@ class Encoder(Transformer):
         """The logits of each token.
 
         Args:
-            ids: integers (..., length), a tensor or an array of the model's device; ``mask_id`` where masked.
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists; ``mask_id`` where
+                masked.
             padding_mask: booleans (..., length), True for real tokens and False for padding, which no token sees and
                 which does not count as a position. What comes out at padding has no meaning.
 

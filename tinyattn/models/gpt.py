@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..nn import ModelCache
 from ..ops.embedding import check_ids
 from .decoding import can_decode
+from .ids import as_ids
 from .transformer import Transformer, TransformerConfig
 
 
@@ -47,7 +48,7 @@ class GPT(Transformer):
         """The logits of the token that follows each of ``ids``.
 
         Args:
-            ids: integers (..., length), a tensor or an array of the model's device.
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
             cache: what ``model.cache()`` made; the tokens before ``ids`` are taken from it, and ``ids`` added to it.
             padding_mask: booleans (..., length), True for real tokens and False for padding, which no token sees and
                 which does not count as a position. What comes out at padding has no meaning.
@@ -59,6 +60,7 @@ class GPT(Transformer):
             ValueError: if the tokens, those in the cache included, are more than ``block_size``.
             IndexError: for an id outside the vocabulary.
         """
+        ids = as_ids(ids, self)
         if can_decode(self, ids, cache, padding_mask):
             self.check_length(1, cache.length)
             ids = getattr(ids, "_data", ids)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..nn import GRU, Dropout, Embedding, LayerNorm, Module, ModuleList
 from ..nn.initialisation import initialise_like_gpt2
 from ..ops import cross_entropy, linear, stack
+from .ids import as_ids
 from .transformer import changed_settings
 
 
@@ -66,12 +67,13 @@ class RNN(Module):
         """The logits of the token that follows each of ``ids``.
 
         Args:
-            ids: integers (..., length), a tensor or an array of the model's device.
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
             cache: what ``model.cache()`` made: the states after the tokens before ``ids``, updated here.
 
         Returns:
             (..., length, vocabulary_size).
         """
+        ids = as_ids(ids, self)
         # One tensor a step, so that no step's gradient is as long as the sequence.
         steps = [self.dropout(self.embedding(ids[..., t])) for t in range(ids.shape[-1])]
         for layer, (norm, gru) in enumerate(zip(self.norms, self.blocks)):
@@ -87,7 +89,7 @@ class RNN(Module):
 
     def loss(self, ids, targets):
         """The mean cross-entropy of ``targets``, the token that follows each of ``ids``, in nats: a single number."""
-        return cross_entropy(self(ids), targets)
+        return cross_entropy(self(ids), as_ids(targets, self))
 
     def cache(self):
         """An empty memory for ``model(ids, cache=cache)``: one state a layer, however long the text becomes."""

@@ -20,6 +20,7 @@ from ..nn.feed_forward import ACTIVATIONS
 from ..nn.initialisation import initialise_like_gpt2
 from ..nn.normalisation import make_norm
 from ..ops import cross_entropy, linear
+from .ids import as_ids
 from .padding import key_mask, token_positions
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -166,6 +167,7 @@ class Transformer(Module):
 
     def read(self, ids, cache=None, padding_mask=None):
         """The residual stream after the last block, (..., length, dim)."""
+        ids = as_ids(ids, self)
         self.check_length(ids.shape[-1], 0 if cache is None else cache.length)
         padding_mask = getattr(padding_mask, "_data", padding_mask)
         start = 0
@@ -201,7 +203,7 @@ class Transformer(Module):
         Args:
             ids, targets: integers (..., length); a target of -100 does not count.
         """
-        return cross_entropy(self(ids), targets)
+        return cross_entropy(self(ids), as_ids(targets, self))
 
     def check_length(self, length, start):
         """Raise ValueError unless ``length`` tokens after ``start`` others fit the block."""

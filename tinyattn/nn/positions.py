@@ -162,6 +162,7 @@ class ALiBi(Module):
 
     def __init__(self, heads):
         self.slopes = alibi_slopes(heads)
+        self._tables = {}  # (dtype, device) -> slopes, places
 
     def bias(self, q, k):
         """What is added to the scores, (heads, q_len, k_len): -slope |i - j|, the last query at the last key."""
@@ -181,13 +182,25 @@ class ALiBi(Module):
             k: (..., heads, k_len, head_dim).
             scale: what the scores will be multiplied by.
         """
-        backend = backend_of(q._data)
-        slopes = backend.asarray((self.slopes / scale).astype(q.dtype)[:, None, None])
-        places = backend.asarray(np.arange(1 - k.shape[-2], 1).astype(k.dtype)[:, None])
+        slopes, places = self._slopes_and_places(q, k.shape[-2])
         xp = array_namespace(q._data)
-        slopes = xp.broadcast_to(slopes, (*q.shape[:-1], 1))
+        slopes = xp.broadcast_to(slopes / scale, (*q.shape[:-1], 1))
         places = xp.broadcast_to(places, (*k.shape[:-1], 1))
         return concatenate([q, slopes], axis=-1), concatenate([k, places], axis=-1)
+
+    def _slopes_and_places(self, like, length):
+        """The slopes, (heads, 1, 1), and the keys' places before the last one, (length, 1): 1 - length, ..., 0."""
+        key = (like.dtype, like.device)
+        tables = self._tables.get(key)
+        if tables is None or tables[1].shape[0] < length:
+            backend = backend_of(like._data)
+            places = np.arange(1 - max(length, 64), 1)
+            tables = self._tables[key] = (
+                backend.asarray(self.slopes.astype(like.dtype)[:, None, None]),
+                backend.asarray(places.astype(like.dtype)[:, None]),
+            )
+        slopes, places = tables
+        return slopes, places[places.shape[0] - length :]
 
     def extra_repr(self):
         return f"{len(self.slopes)}"
