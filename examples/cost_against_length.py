@@ -1,12 +1,13 @@
 """What the five kinds of attention cost as the sequence gets longer: time and memory, and how both grow.
 
-Article, section 12 ("计算复杂度与优化方向"). Claims: dense attention takes time and memory in n^2; FlashAttention avoids
-storing the n by n matrix; windows and linear attention cost time in n; ring attention splits the sequence.
+Article, section 12 ("计算复杂度与优化方向"). Claims: dense attention takes time and memory in n^2; FlashAttention
+avoids storing the n by n matrix; windows and linear attention cost time in n; ring attention splits the sequence.
 
-Measured for one head of 64 dimensions in float32, forward and backward together: the memory at its highest, above that
-of the process before (its resident set, asked of the operating system, in a fresh process for every number, after the
-libraries have been warmed up on a small input); and the time, the best of several passes on one thread. The growth is
-the exponent p of cost = c n^p, fitted to the longer half of the lengths as a straight line of logarithms.
+Measured for one head of 64 dimensions in float32, forward and backward together: the memory at its highest, above
+that of the process before (its resident set, asked of the operating system, in a fresh process for every number,
+after the libraries have been warmed up on a small input); and the time, the best of several passes on one thread.
+The growth is the exponent p of cost = c n^p, fitted to the longer half of the lengths as a straight line of
+logarithms.
 
 Flash takes time in n^2 like dense attention: what it saves is memory, and the traffic of it. Ring runs here on four
 simulated ranks of one process: together they do all the work of dense attention, and the scores of one rank's queries

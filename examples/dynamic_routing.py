@@ -1,17 +1,18 @@
 """Attention computes its weights from what it reads: the same parameters route each text differently.
 
-Article, section 10 ("从直觉到本质：Self-Attention 是什么？") and section 11 ("常见误解澄清", the third). Claims: other layers
-mix with weights that are fixed after training, attention with weights that depend on the input: a soft, differentiable
-read from a memory that is addressed by content. And: every visible position contributes, those with small weights too.
+Article, section 10 ("从直觉到本质：Self-Attention 是什么？") and section 11 ("常见误解澄清", the third). Claims:
+other layers mix with weights that are fixed after training, attention with weights that depend on the input: a soft,
+differentiable read from a memory that is addressed by content. And: every visible position contributes, those with
+small weights too.
 
 The task is such a read. Four tokens, each with a name (of 4) and a content (of 8), come in any order; the last token
-asks for one of the names, and its content is the answer. Two models, alike but for how tokens are mixed: attention, or
-a matrix of weights that is learned and then fixed.
+asks for one of the names, and its content is the answer. Two models, alike but for how tokens are mixed: attention,
+or a matrix of weights that is learned and then fixed.
 
-Measured: right answers after training; how far the weights of two inputs are apart, as a share of the largest distance
-that two rows of weights can have; and, with all weights below 0.1 taken out, how much the outputs of an untrained and
-of the trained layer change. (In the trained one little, as it has learned to leave those weights nothing: that all
-positions contribute is true, and says nothing about how much.)
+Measured: right answers after training; how far the weights of two inputs are apart, as a share of the largest
+distance that two rows of weights can have; and, with all weights below 0.1 taken out, how much the outputs of an
+untrained and of the trained layer change. (In the trained one little, as it has learned to leave those weights
+nothing: that all positions contribute is true, and says nothing about how much.)
 """
 
 import numpy as np

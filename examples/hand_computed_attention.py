@@ -1,9 +1,9 @@
 """Attention by hand: three tokens in two dimensions, every step of it, forward and backward.
 
 Article, section 6 ("手算示例：3 个 token，2 维"): X = [[1, 0], [0, 1], [1, 1]] with all projections the identity.
-For the third token the article has the weights 0.248, 0.248, 0.504 and the output 0.752, 0.752. (To four digits the weights are
-0.2483, 0.2483, 0.5035; the article rounds the last one so that its three digits add up to 1.) The article stops there;
-here the same numbers are then followed back.
+For the third token the article has the weights 0.248, 0.248, 0.504 and the output 0.752, 0.752. (To four digits the
+weights are 0.2483, 0.2483, 0.5035; the article rounds the last one so that its three digits add up to 1.) The
+article stops there; here the same numbers are then followed back.
 """
 
 import math

@@ -1,16 +1,16 @@
 """A causal mask belongs before the softmax: zeroing weights after it breaks their sum, and lets the future leak.
 
-Article, section 7 ("Causal Mask：让模型“不能偷看未来”"). Claims: masked before, rows add to 1 and nothing of the future
-comes through; masked after, rows no longer add to 1. The article stops at the broken sum. Worse is what the sum gives
-away: it depends on the future scores, so that outputs do, and so does the gradient.
+Article, section 7 ("Causal Mask：让模型“不能偷看未来”"). Claims: masked before, rows add to 1 and nothing of the
+future comes through; masked after, rows no longer add to 1. The article stops at the broken sum. Worse is what the
+sum gives away: it depends on the future scores, so that outputs do, and so does the gradient.
 
 Measured: row sums; the change of each output when the last token changes; the gradient of the outputs by the scores
 of future keys; and what a small model makes of the leak when it is to predict random bits. Those cannot be predicted:
 a loss below ln 2 = 0.693 nats is looking ahead, and worth nothing where the future does not exist yet.
 
-One thing in defence of masking after: dividing by what is left of the row's sum makes it equal to masking before, leak
-and all repaired. But it subtracts the largest score of the whole row, the future included: where that lies far enough
-above the visible ones, they have all become 0, and 0 / 0 is NaN.
+One thing in defence of masking after: dividing by what is left of the row's sum makes it equal to masking before,
+leak and all repaired. But it subtracts the largest score of the whole row, the future included: where that lies far
+enough above the visible ones, they have all become 0, and 0 / 0 is NaN.
 """
 
 import math

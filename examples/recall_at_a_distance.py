@@ -1,15 +1,15 @@
 """Recall at a distance: a recurrent network, a convolutional one, and attention.
 
-Article, section 1 ("序列建模的本质困难"). Claims: what a recurrent network passes on step by step fades with the distance;
-a convolution sees only its window, unless layers are piled up; attention reaches any distance in one step.
+Article, section 1 ("序列建模的本质困难"). Claims: what a recurrent network passes on step by step fades with the
+distance; a convolution sees only its window, unless layers are piled up; attention reaches any distance in one step.
 
 A sequence is a name (of 8), then so many words (of 8 others), then a question mark: the answer is the name. Models of
 about the same number of parameters, trained for the same number of steps at each distance.
 
 Measured: right answers after training; and, before any training, the gradient of the answer by the name's embedding,
-which is what training has to go by. It is a share of the gradient by the question mark's embedding, at the same place
-as the answer. (A gated network that is trained for longer learns to keep a name for longer: the decay is what it has to
-overcome, not a limit. The convolution's window is one: beyond it the gradient is 0.)
+which is what training has to go by. It is a share of the gradient by the question mark's embedding, at the same
+place as the answer. (A gated network that is trained for longer learns to keep a name for longer: the decay is what
+it has to overcome, not a limit. The convolution's window is one: beyond it the gradient is 0.)
 """
 
 import numpy as np

@@ -1,14 +1,15 @@
 """Why scores are divided by sqrt(d_k): without it softmax saturates, and no gradient comes through.
 
 Article, section 4 ("完整公式：逐步拆解", stage 2). Claims: for independent components of mean 0 and variance 1,
-Var[q.k] = d_k; without the division softmax becomes nearly one-hot and its gradient vanishes; with it, nothing depends
-on d_k. (The article also says that the dot product's expected value grows with d_k. It is 0 throughout, as its own
-formula two lines on has it: what grows is the variance, linearly, and with it the typical size, as sqrt(d_k). And saturation
-sets in late: at d_k = 16 more gradient comes through without the division than with it, at 64 nearly as much.)
+Var[q.k] = d_k; without the division softmax becomes nearly one-hot and its gradient vanishes; with it, nothing
+depends on d_k. (The article also says that the dot product's expected value grows with d_k. It is 0 throughout, as
+its own formula two lines on has it: what grows is the variance, linearly, and with it the typical size, as
+sqrt(d_k). And saturation sets in late: at d_k = 16 more gradient comes through without the division than with it, at
+64 nearly as much.)
 
 Measured: the mean and variance of q.k over many pairs; then, for queries that each see 64 keys, the largest weight,
-the entropy of the weights (as a share of that of even weights), the norm of the softmax's Jacobian, and the norm of the
-gradient that reaches the scores from a random cotangent of the weights: medians over the queries.
+the entropy of the weights (as a share of that of even weights), the norm of the softmax's Jacobian, and the norm of
+the gradient that reaches the scores from a random cotangent of the weights: medians over the queries.
 """
 
 import numpy as np

@@ -40,9 +40,9 @@ def what_the_scale_is_for(run):
     assert abs(spread / d_k**0.5 - 1) < 0.1
     assert without["gradient"] < 0.2 * with_scale["gradient"]
     text = f"""
-    Scores of d_k = {d_k} dimensions have a standard deviation of {spread:.1f}, sqrt(d_k), and softmax saturates: the
-    largest of 64 weights is {without["largest weight"]:.2f}, and a gradient of {without["gradient"]:.3f} is left for the
-    scores. Divided by sqrt(d_k) it is {with_scale["largest weight"]:.2f}, and {with_scale["gradient"]:.2f}."""
+    Scores of d_k = {d_k} dimensions have a standard deviation of {spread:.1f}, sqrt(d_k), and softmax saturates:
+    the largest of 64 weights is {without["largest weight"]:.2f}, and a gradient of {without["gradient"]:.3f} is left
+    for the scores. Divided by sqrt(d_k) it is {with_scale["largest weight"]:.2f}, and {with_scale["gradient"]:.2f}."""
     bars = {"divided": with_scale["gradient"], "not divided": without["gradient"]}
     return text, "gradient of the scores", bars
 

@@ -1,17 +1,18 @@
 """Why queries, keys and values have projections of their own, and what goes wrong when two of them share one.
 
-Article, section 3 ("Q / K / V：不是三种数据，是三个“角色”"). Claims: with Q = K one representation must say both what a
-token looks for and what it offers; with V = K one must serve both for matching and for passing on content.
+Article, section 3 ("Q / K / V：不是三种数据，是三个“角色”"). Claims: with Q = K one representation must say both
+what a token looks for and what it offers; with V = K one must serve both for matching and for passing on content.
 
 The task has the smallest relation that is not mutual: pronouns look for names, names for verbs, verbs for pronouns.
-Each of three tokens has a kind and a payload (of 16), comes in any order, and must say the payload of the kind that its
-own kind looks for. One head of attention, then a linear layer; nothing knows positions.
+Each of three tokens has a kind and a payload (of 16), comes in any order, and must say the payload of the kind that
+its own kind looks for. One head of attention, then a linear layer; nothing knows positions.
 
- - Q = K makes scores mutual: s(a, b) = s(b, a). Each token choosing rightly would mean s(pronoun, name) >
-   s(pronoun, verb) = s(verb, pronoun) > s(verb, name) = s(name, verb) > s(name, pronoun) = s(pronoun, name): no three
-   numbers do that. One of the three must choose wrongly, at any width: at most 2/3 are right, but for lucky payloads.
- - V = K is different: it is a matter of room. Two dimensions are enough for kinds and for payloads apart, not for both
-   in one vector. In a wide head both fit side by side, and nothing is lost. The article's reason holds for narrow heads.
+ - Q = K makes scores mutual: s(a, b) = s(b, a). Each token choosing rightly would mean s(pronoun, name) > s(pronoun,
+   verb) = s(verb, pronoun) > s(verb, name) = s(name, verb) > s(name, pronoun) = s(pronoun, name): no three numbers
+   do that. One of the three must choose wrongly, at any width: at most 2/3 are right, but for lucky payloads.
+ - V = K is different: it is a matter of room. Two dimensions are enough for kinds and for payloads apart, not for
+   both in one vector. In a wide head both fit side by side, and nothing is lost. The article's reason holds for
+   narrow heads.
 
 Measured: the share of right answers after training.
 """

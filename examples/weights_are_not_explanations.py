@@ -1,16 +1,16 @@
 """Attention weights are not an explanation: what a model looks at, against what its answer depends on.
 
-Article, section 11 ("常见误解澄清", the second). Claim: there is no reliable causal relation between attention weights and
-what a model decides.
+Article, section 11 ("常见误解澄清", the second). Claim: there is no reliable causal relation between attention
+weights and what a model decides.
 
 A GPT is trained on Python's own documentation, and predicts the character after each of some texts.
 
-Measured, first: the weight that the last position gives to each character, averaged over all heads and layers as such
-pictures show it, against the effect of hiding that character from all of attention: how far the prediction moves
-(Kullback-Leibler divergence). Their rank correlation in each text; and the most blatant pair of characters, of which
-one has more weight than the other and a fraction of its effect, the other being among the quarter with the most effect.
-(The weights are not meaningless: over all, what has more weight tends to have more effect, as it must, since nothing
-comes from a character without weight. They are no reliable account of a single prediction.)
+Measured, first: the weight that the last position gives to each character, averaged over all heads and layers as
+such pictures show it, against the effect of hiding that character from all of attention: how far the prediction
+moves (Kullback-Leibler divergence). Their rank correlation in each text; and the most blatant pair of characters, of
+which one has more weight than the other and a fraction of its effect, the other being among the quarter with the
+most effect. (The weights are not meaningless: over all, what has more weight tends to have more effect, as it must,
+since nothing comes from a character without weight. They are no reliable account of a single prediction.)
 
 Second, for the last position: other weights for every head, far from the model's own, from which the whole model
 computes the same prediction. They always exist where a head has more keys than dimensions: its output, an average of
