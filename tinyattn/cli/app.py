@@ -128,7 +128,7 @@ def make_app():
         """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
         from . import bench
 
-        return bench.run(name, how.quick, how.json)
+        return bench.run(name, how.quick, how.json, how.one_core)
 
     return app
 

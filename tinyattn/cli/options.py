@@ -98,6 +98,9 @@ class BenchOptions:
     quick: bool = False
     """Measure less and smaller, to see that everything works."""
 
+    one_core: bool = False
+    """Keep everything to one core and take the processor's time: for a machine that is busy."""
+
     json: str | None = None
     """File for the results; NAME.json in benchmarks/results by default [path]."""
 

@@ -35,6 +35,75 @@ def available_cores():
         return os.cpu_count() or 1
 
 
+class Workers:
+    """Threads that work side by side, the calling one among them, each with its share of BLAS's threads.
+
+    Args:
+        count: number of threads, the calling one included.
+
+    Raises:
+        ValueError: for fewer than one.
+
+    >>> workers = Workers(2)
+    >>> workers.run([lambda: 1, lambda: 2, lambda: 3])
+    [1, 2, 3]
+    >>> workers.close()
+    """
+
+    def __init__(self, count):
+        if count < 1:
+            raise ValueError(f"workers must be at least 1, got {count}")
+        self.count = count
+        self._blas = _BlasThreads(max(1, available_cores() // count))
+        self._executor = None
+        if count > 1:
+            self._executor = ThreadPoolExecutor(count - 1, thread_name_prefix="tinyattn-worker")
+
+    def run(self, jobs):
+        """The results of functions without arguments, in order: the first is called here, the others by the threads.
+
+        Raises:
+            Exception: the first one of the jobs, in their order, once all have stopped.
+        """
+        here = 1 if self._executor is not None else len(jobs)
+        with self._blas.limited():
+            # Each in a copy of the caller's context: its grad mode, its device, its random stream.
+            futures = [
+                self._executor.submit(contextvars.copy_context().run, job) for job in jobs[here:]
+            ]
+            try:
+                results = [contextvars.copy_context().run(job) for job in jobs[:here]]
+            finally:
+                wait(futures)
+        return results + [future.result() for future in futures]
+
+    def for_each(self, function, items):
+        """Call ``function`` on each of ``items``, shared among the threads as they become free.
+
+        The order is not fixed: this is for calls that write to different places.
+        """
+        remaining = deque(items)
+
+        def work():
+            while remaining:
+                try:
+                    item = remaining.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                try:
+                    function(item)
+                except BaseException:
+                    remaining.clear()
+                    raise
+
+        self.run([work] * min(self.count, len(remaining)))
+
+    def close(self):
+        """End the threads."""
+        if self._executor is not None:
+            self._executor.shutdown()
+
+
 class ParallelStep:
     """Computes a batch's loss and leaves the gradients in the parameters, as ``PlainStep`` does, on several threads.
 
@@ -51,6 +120,7 @@ class ParallelStep:
     Attributes:
         workers: the number of threads.
         parameters: those of the model when the step was made.
+        for_each: the workers' own (see ``Workers``), to share other work among the same threads.
 
     Raises:
         ValueError: for fewer than one worker.
@@ -68,18 +138,14 @@ class ParallelStep:
 
     def __init__(self, model, workers=None, communicator=None):
         workers = available_cores() if workers is None else workers
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, got {workers}")
         self.model = model
         self.parameters = (
             model.parameters()
         )  # found once: looking through the modules takes a while
         self.workers = workers
         self.communicator = communicator
-        self._blas = _BlasThreads(max(1, available_cores() // workers))
-        self._executor = None
-        if workers > 1:
-            self._executor = ThreadPoolExecutor(workers - 1, thread_name_prefix="tinyattn-worker")
+        self._workers = Workers(workers)
+        self.for_each = self._workers.for_each
 
     def __call__(self, inputs, targets, key):
         """The loss as a number.
@@ -96,11 +162,10 @@ class ParallelStep:
             parameter.grad = None
         count = self._count(targets)
         jobs = [
-            _Shard(self.model, inputs[rows], targets[rows], count, (key, number))
+            _Shard(self.model, inputs[rows], targets[rows], count, (key, number)).run
             for number, rows in enumerate(shards(len(inputs), self.workers))
         ]
-        with self._blas.limited():
-            results = self._run(jobs)
+        results = self._workers.run(jobs)
         loss = sum(loss for loss, _ in results)
         gradients = _sum_in_order([gradients for _, gradients in results])
         if self.communicator is not None:
@@ -116,49 +181,6 @@ class ParallelStep:
         if self.communicator is not None:
             count = self.communicator.allreduce(count)
         return max(count, 1)
-
-    def _run(self, jobs):
-        """The results of all jobs: the first is done by this thread, the others by the workers."""
-        futures = [
-            self._executor.submit(contextvars.copy_context().run, job.run) for job in jobs[1:]
-        ]
-        try:
-            first = [contextvars.copy_context().run(job.run) for job in jobs[:1]]
-        finally:
-            wait(futures)
-        return first + [future.result() for future in futures]
-
-    def for_each(self, function, items):
-        """Call ``function`` on each of ``items``, shared among the workers as they become free.
-
-        The order is not fixed: for calls that write to different places. BLAS is held to its share meanwhile.
-        """
-        remaining = deque(items)
-
-        def work():
-            while remaining:
-                try:
-                    item = remaining.popleft()
-                except IndexError:  # another worker took the last one
-                    return
-                try:
-                    function(item)
-                except BaseException:
-                    remaining.clear()
-                    raise
-
-        workers = min(self.workers, len(remaining))
-        with self._blas.limited():
-            futures = [
-                self._executor.submit(contextvars.copy_context().run, work)
-                for _ in range(workers - 1)
-            ]
-            try:
-                work()
-            finally:
-                wait(futures)
-        for future in futures:
-            future.result()
 
     def _join(self, loss, gradients):
         """Add up the loss and the gradients of all processes; returns the loss."""
@@ -178,8 +200,7 @@ class ParallelStep:
 
     def close(self):
         """End the worker threads; the step cannot be used any more."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._workers.close()
 
 
 class _Shard:

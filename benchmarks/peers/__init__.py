@@ -1,0 +1,1 @@
+"""The same model and training step in other libraries, each at its best settings."""
