@@ -8,6 +8,8 @@ Sources: M. Milakov and N. Gimelshein, "Online normalizer calculation for softma
 "FlashAttention" (2022), algorithm 1 and, for the backward, algorithm 4.
 """
 
+import numpy as np
+
 from ...backend import array_namespace
 from ...backend.counter import keep_mask
 
@@ -84,6 +86,8 @@ def tile_backward(g, q, k, v, lse, delta, allowed, scale, keep=None):
 def _scores(q, k, allowed, scale):
     xp = array_namespace(q)
     scores = xp.matmul(q * scale, xp.swapaxes(k, -1, -2))
+    # A score of infinity takes all the weight, as the largest number does; inf - inf would be NaN.
+    scores = xp.minimum(scores, float(np.finfo(scores.dtype).max) / 2)
     return scores if allowed is None else xp.where(allowed, scores, -xp.inf)
 
 
