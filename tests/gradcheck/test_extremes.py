@@ -13,16 +13,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.mutants.extreme_check import check_extreme
 from tests.mutants.extremes import EXTREMES
 
+CALLS = [
+    pytest.param(extreme, dtype, id=f"{extreme}, {dtype}")
+    for extreme in EXTREMES
+    for dtype in extreme.dtypes
+]
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("extreme", EXTREMES, ids=str)
+
+@pytest.mark.parametrize("extreme, dtype", CALLS)
 def test_the_rule(extreme, dtype, device):
     with ta.reference(), np.errstate(all="ignore"):
         check_extreme(extreme, device, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("extreme", EXTREMES, ids=str)
+@pytest.mark.parametrize("extreme, dtype", CALLS)
 def test_with_kernels(extreme, dtype, device):
     with np.errstate(all="ignore"):
         check_extreme(extreme, device, dtype)

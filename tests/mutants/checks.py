@@ -15,9 +15,11 @@ from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.gradcheck.cases import CASES
 from tinyattn.gradcheck.survey import check_case, on_device
+from tinyattn.kernels.portable.ring_attention import shard_positions
 
 from .extreme_check import check_extreme
 from .extremes import EXTREMES
+from .ranks import World
 
 RECORD = Path(__file__).with_name("values.json")
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
@@ -25,6 +27,40 @@ TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
 
 class Killed(AssertionError):
     """A mutant was seen."""
+
+
+def check_ring_of_ranks(ranks=3):
+    """Ring attention over several ranks, each a thread, against dense attention over the whole sequence."""
+    random = np.random.default_rng(0)
+    q, k, v, g = random.standard_normal((4, 2, 7, 3))
+    for layout in ("contiguous", "zigzag"):
+        positions = shard_positions(7, ranks, layout)
+        for causal in (False, True):
+            parameters = {"causal": causal, "scale": 0.6}
+            with ta.reference():
+                whole = _differentiated("attention", (q, k, v, None), g, parameters)
+            world = World(ranks)
+
+            def on_rank(rank, positions=positions, parameters=parameters, world=world):
+                own = positions[rank]
+                arrays = [np.ascontiguousarray(array[:, own]) for array in (q, k, v)]
+                more = {**parameters, "communicator": world.rank(rank), "positions": positions}
+                name = "distributed_ring_attention"
+                return _differentiated(name, arrays, np.ascontiguousarray(g[:, own]), more)
+
+            for rank, parts in enumerate(world.run(on_rank)):
+                for part, array in zip(parts, whole, strict=True):
+                    if not np.allclose(part, array[:, positions[rank]], rtol=0, atol=1e-9):
+                        raise Killed(
+                            "ring attention over several ranks differs from dense attention"
+                        )
+
+
+def _differentiated(name, inputs, g, parameters):
+    tensors = [None if x is None else ta.tensor(x, requires_grad=True) for x in inputs]
+    out = PRIMITIVES[name](*tensors, **parameters)
+    gradients = ta.grad(out, [x for x in tensors if x is not None], ta.tensor(g))
+    return [out.numpy(), *(gradient.numpy() for gradient in gradients)]
 
 
 def check_rule(name, orders=(1, 2)):
@@ -41,12 +77,14 @@ def check_rule(name, orders=(1, 2)):
                 raise Killed(f"{name}: gradcheck of order {order}")
     with ta.reference():
         _check_extremes(name, "cpu")
+        if name == "distributed_ring_attention":
+            check_ring_of_ranks()
 
 
 def _check_extremes(name, device):
     for extreme in EXTREMES:
         if extreme.primitive == name:
-            for dtype in ("float64", "float32"):
+            for dtype in extreme.dtypes:
                 check_extreme(extreme, device, dtype)
 
 
@@ -86,12 +124,14 @@ def _check_value(name, position, inputs, parameters):
 def check_kernel(name, kind):
     """The kernel against the rule, forward and backward, in two precisions and with every size of tile."""
     taken = []
-    for sizes in ("own", "small", "careful", "small and careful"):
+    for sizes in ("own", "tiny", "tiny in groups", "careful", "tiny and careful"):
         with tile_sizes(name, kind, sizes):
             for dtype in ("float64", "float32"):
                 for position in range(len(CASES[name])):
                     taken.append(_compare(name, position, kind, dtype))
             _check_extremes(name, kind)
+    if name == "distributed_ring_attention":
+        check_ring_of_ranks()
     usual = _TAKEN.setdefault((name, kind), taken)
     if taken != usual or True not in taken:
         raise Killed(f"the kernel of {name} declines what it takes, or takes what it declines")
@@ -154,9 +194,10 @@ def _results(name, inputs, parameters):
 
 @contextlib.contextmanager
 def tile_sizes(name, kind, sizes):
-    """Make tiles and blocks tiny ("small") and numerical safeguards always on ("careful") inside the block.
+    """Make tiles and blocks tiny and numerical safeguards always on ("careful") inside the block.
 
     Sizes are the whole numbers, thresholds the real ones, from 16 on among the constants of the kernel's modules.
+    "tiny in groups" leaves sizes in bytes, so that several tiles are still worked on together.
     """
     if sizes == "own":
         yield
@@ -167,8 +208,8 @@ def tile_sizes(name, kind, sizes):
             if not re.fullmatch(r"_?[A-Z][A-Z_0-9]*", constant) or isinstance(value, bool):
                 continue
             new = value
-            if isinstance(value, int) and value >= 16 and "small" in sizes:
-                new = 2
+            if isinstance(value, int) and value >= 16 and "tiny" in sizes:
+                new = value if "groups" in sizes and "BYTES" in constant else 2
             elif isinstance(value, float) and value >= 16 and "careful" in sizes:
                 new = 0.01
             if new is not value:
@@ -177,16 +218,17 @@ def tile_sizes(name, kind, sizes):
         for function in vars(module).values():
             if isinstance(function, types.FunctionType) and function.__defaults__:
                 defaults.append((function, function.__defaults__))
-                if "small" in sizes:
+                if "tiny" in sizes:
                     function.__defaults__ = tuple(
                         2 if type(d) is int and d >= 16 else d for d in function.__defaults__
                     )
     try:
         yield
     finally:
-        for module, constant, value in own:
+        # Backwards: a function that several modules know was met, and its defaults noted, several times.
+        for module, constant, value in reversed(own):
             setattr(module, constant, value)
-        for function, value in defaults:
+        for function, value in reversed(defaults):
             function.__defaults__ = value
 
 

@@ -6,9 +6,97 @@ many, it is a pattern.
 
 import re
 
-EQUIVALENT = {}
+EQUIVALENT = {
+    "ops.arithmetic.power_vjp_x: exponent = xp.where((x == 0) & (y == 0), 1, y)"
+    "  ->  exponent = xp.where((x == 0) & (y == 0), 2, y)": "0 * 0**0 and 0 * 0**1 are both 0",
+    "ops.exponential.sqrt_vjp: return g / array_namespace(y).where(unused, 1, 2 * y)"
+    "  ->  return g / array_namespace(y).where(unused, 2, 2 * y)": "there g is 0",
+    "ops.reductions.std_vjp: y = array_namespace(y).where(y == 0, 1, y)"
+    "  ->  y = array_namespace(y).where(y == 0, 2, y)": "there every element less the mean is 0",
+    "ops.indexing.scatter_vjp: is_basic = not any((is_array(entry) for entry in index))"
+    "  ->  is_basic = any((is_array(entry) for entry in index))": "view_at and gather both index",
+    "ops.indexing.scatter_vjp: return (view_at if is_basic else gather).rule(g, index=index)"
+    "  ->  return (view_at if not is_basic else gather).rule(g, index=index)": "view_at and gather both index",
+    "ops.linear_algebra.contract_vjp: if letter in names:  ->  if not letter in names:": (
+        "then every index goes through an identity matrix, which changes nothing"
+    ),
+    "ops.shape.transpose_vjp: inverse = [0] * len(axes)  ->  inverse = [1] * len(axes)": "all are overwritten",
+}
 
-PATTERNS = {}
+PATTERNS = {
+    # How work is cut changes when a number is computed, not which.
+    r".*: for block in row_blocks\((.*), .*\):  ->  for block in row_blocks\(\1, .*\):": (
+        "how large a block is: rows are computed one by one"
+    ),
+    r".*: blocks = row_blocks\((.*), .*\)  ->  blocks = row_blocks\(\1, .*\)": (
+        "how large a block is: rows are computed one by one"
+    ),
+    r"kernels\.cpu\.blocks\.row_blocks: (blocks|step) = .*": "how rows are cut: they are computed one by one",
+    r"kernels\.cpu\..*: scratch = np\.empty\(.*": "the scratch memory is larger than it need be",
+    r"kernels\.cpu\.attention\.forward: way = .*": "short and tiled attention compute the same",
+    r"kernels\.cpu\.attention\._Call\._cut_into_groups: .*": "how many heads are worked on together",
+    r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how large a tile is",
+    r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
+        "a product with one-hot rows and a sum of sorted rows are the same"
+    ),
+    r"attention\.window\.Band\.__init__: self\.block = max\(self\.before, 1\)  ->  .*, 2\)": (
+        "a block may be longer than the window"
+    ),
+    r"kernels\.portable\.attention\._key_tiles: if causal and keys\.(start|stop).*": (
+        "a tile that the mask hides or shows as a whole may be computed with the mask as well"
+    ),
+    r"kernels\.portable\.attention\._key_tiles: allowed = .*shape\[-[12]\] > 1.*shape\[-[12]\] > 2.*": (
+        "a tile is never shorter than 2, so that an axis of 2 is taken as a whole either way"
+    ),
+    # How memory is laid out.
+    r"(.*)reshape\(-1(.*)  ->  .*reshape\(-2\2": "NumPy takes any negative length for the one that is left over",
+    r"kernels\.cpu\.attention\.empty_in_layout_of: .*": (
+        "the order of the axes in memory, and content to be overwritten"
+    ),
+    r"kernels\.cpu\.attention\._Scratch\.take: return memory.*  ->  return -memory.*": "content to be overwritten",
+    r"kernels\.cpu\.attention\._Tiled\.forward: scores = tiles\.take\(0,.*  ->  scores = tiles\.take\(1,.*": (
+        "another of the three scratch tiles, which is free as well"
+    ),
+    r"kernels\.cpu\.blocks\.heads_swapped: .*": "which way through memory is taken: both compute the same",
+    r"kernels\.cpu\.rotary\._turned: if heads_swapped\(x\):.*": "which way through memory is taken",
+    r"kernels\.cpu\.blocks\.ones: vector\.flags\.writeable = False.*": "nobody writes to it",
+    # Numbers that are not used.
+    r".*strict=True(.*)  ->  .*strict=False\1": "both have the same length",
+    r".*where\(total == 0, 1, total\).*  ->  .*where\(total == 0, 2, total\).*": (
+        "where the total is 0, so is what it divides"
+    ),
+    r".*where\(\w+ == -(math|xp)\.inf, 0, \w+\).*  ->  .*where\(\w+ == -(math|xp)\.inf, 1, \w+\).*": (
+        "exp(-inf - 0) and exp(-inf - 1) are both 0"
+    ),
+    r".*np\.isneginf\(highest\), 0, highest\)  ->  .*np\.isneginf\(highest\), 1, highest\)": (
+        "exp(-inf - 0) and exp(-inf - 1) are both 0"
+    ),
+    r"kernels\.cpu\.attention\._Tiled\._finish: (inverse_sum|maximum|self\.maximum).* = [01].*": (
+        "these queries see no key, so that backward never reads it"
+    ),
+    r"kernels\.portable\.attention\._nothing_to_attend_to: return .*-xp\.inf.*": (
+        "these queries see no key, so that backward never reads it"
+    ),
+    r"(ops\.losses\._kept_and_classes|kernels\.cpu\.cross_entropy\.forward): .*where\(kept, \w+, 0\).*": (
+        "the class of a place that does not count is not used (where there is no class 1, the rule runs)"
+    ),
+    r"attention\.window\.Band\.__init__: self\.neighbours = .*": "of a neighbour's number only the sign is read",
+    r"kernels\.cpu\.embedding\.backward: starts = .*prepend=sorted_ids\[0\].*": (
+        "any number but the first id starts a run"
+    ),
+    r"kernels\.cpu\.linear\.backward: return .*column_sums\(g_rows\) if.*": (
+        "what a kernel leaves out, the rule computes"
+    ),
+    # Thresholds of numerical care, with the same result to rounding on either side.
+    r"kernels\.cpu\.layer_norm\.centre: rounding = .*": "when the mean is corrected a second time",
+    r"kernels\.cpu\.layer_norm\.centre: if not \(np\.abs\(left\).*": "when the mean is corrected a second time",
+    r"kernels\.cpu\.attention\._Short\.forward: if -_SAFE_EXPONENT <= lowest.*": (
+        "exponentials with the maximum subtracted are the same"
+    ),
+    r"kernels\.portable\.tiles\.dropout_factors: matrix = .*2 \*\* 32\).*  ->  .*(3 \*\* 32|2 \*\* 33)\).*": (
+        "differs from 2**32 scores a head on, more than memory holds"
+    ),
+}
 
 _COMPILED = [(re.compile(pattern), reason) for pattern, reason in PATTERNS.items()]
 

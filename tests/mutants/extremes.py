@@ -66,8 +66,10 @@ _CLOSE = (
 )  # exact in float32
 _G4 = np.array([[1.0, -2.0, 0.5, 3.0], [0.25, 3.0, -1.0, -2.0]])
 _Z, _DZ = _layer_norm(_CLOSE, _G4, 1e-5)
-_LONG_CLOSE = 10000 + np.arange(64).reshape(1, 64) * 2.0**-9
-_LONG_G = np.cos(np.arange(64.0)).reshape(1, 64)
+_LONG_CLOSE = (
+    (10000 + 0.1 * np.random.default_rng(0).random((1, 61))).astype("float32").astype("float64")
+)
+_LONG_G = np.cos(np.arange(61.0)).reshape(1, 61)
 _LONG_Z, _LONG_DZ = _layer_norm(_LONG_CLOSE, _LONG_G, 1e-5)
 _CENTRED = _CLOSE - 10000
 _CENTRED = _CENTRED - _CENTRED.mean(-1, keepdims=True)
@@ -77,6 +79,14 @@ _K = np.array([[40.0, 10.0], [-20.0, 30.0], [1.0, -2.0], [39.0, 11.0]])
 _V = np.array([[1.0, 2.0], [-1.0, 0.5], [3.0, -2.0], [0.0, 1.0]])
 _GV = np.array([[1.0, -1.0], [2.0, 0.5], [-1.0, 3.0]])
 _OUT, _DQKV = _attention(_Q, _K, _V, _GV, 0.7)
+
+_OPPOSITE = _attention(
+    np.array([[-50.0, 0.0], [1.0, 0.0]]),
+    np.array([[30.0, 1.0], [31.0, 2.0]]),
+    np.array([[1.0], [2.0]]),
+    np.array([[1.0], [-1.0]]),
+    1.0,
+)
 
 EXTREMES = [
     # conventions at kinks
@@ -153,6 +163,8 @@ EXTREMES = [
         [5.0, 1.0],
         [None, [5 * np.log(2.0), 8 * np.log(2.0)]],
     ),
+    Extreme("a number below 1 as base", "power", [0.5, [2.0]], [8.0], [None, [2 * np.log(0.5)]]),
+    Extreme("0 to the power 0", "power", [0.0, [0.0]], [1.0], [None, [0.0]], [1.0]),
     Extreme(
         "the base 0 as number",
         "power",
@@ -204,6 +216,14 @@ EXTREMES = [
         0.0,
     ),
     Extreme(
+        "one class",
+        "cross_entropy",
+        [[[3.0], [4.0]], np.array([-100, 0])],
+        2.0,
+        [[[0.0], [0.0]], None],
+        0.0,
+    ),
+    Extreme(
         "nothing counts in a sum",
         "cross_entropy",
         [_SCORES[:2], np.array([-100, -100])],
@@ -246,7 +266,7 @@ EXTREMES = [
         [_LONG_DZ, None, None],
         _LONG_Z,
         {"axes": (-1,), "eps": 1e-5},
-        tolerance={"float64": 1e-9, "float32": 2e-4},
+        tolerance={"float64": 1e-9, "float32": 2e-5},
     ),
     Extreme(
         "rows near 10000",
@@ -266,6 +286,14 @@ EXTREMES = [
         [(np.arange(4.0) - 1.5) * 4],
         80.0,
         tolerance={"float64": 1e-12, "float32": 1e-6},
+    ),
+    Extreme(
+        "a padding row gets no gradient",
+        "embedding",
+        [np.array([1, 1, 2, 4, 2]), np.arange(10.0).reshape(5, 2)],
+        np.arange(1.0, 11.0).reshape(5, 2),
+        [None, [[0.0, 0.0], [4.0, 6.0], [0.0, 0.0], [0.0, 0.0], [7.0, 8.0]]],
+        parameters={"padding_idx": 2},
     ),
     # attention that neither exp nor a product of float32 could hold without care
     Extreme(
@@ -288,6 +316,37 @@ EXTREMES = [
         {"window": 6, "global_tokens": 0, "causal": False, "scale": 0.7},
         tolerance={"float64": 1e-9, "float32": 1e-3},
     ),
+    Extreme(
+        "scores that exp would turn into 0, and some that it would not",
+        "attention",
+        [[[-50.0, 0.0], [1.0, 0.0]], [[30.0, 1.0], [31.0, 2.0]], [[1.0], [2.0]], None],
+        [[1.0], [-1.0]],
+        [*_OPPOSITE[1], None],
+        _OPPOSITE[0],
+        {"scale": 1.0},
+    ),
+    Extreme(
+        "scores whose exp float32 cannot hold",
+        "attention",
+        [[[10.0]], [[10.0], [-1.0]], [[1.0], [2.0]], None],
+        [[1.0]],
+        [[[0.0]], [[0.0], [0.0]], [[1.0], [0.0]], None],
+        [[1.0]],
+        {"scale": 1.0},
+    ),
+    *[
+        Extreme(
+            "a score beyond all numbers takes everything",
+            "attention",
+            [[[huge], [1.0]], [[huge], [1.0]], [[1.0], [3.0]], None],
+            [[1.0], [1.0]],
+            [[[0.0], [0.0]], [[0.0], [0.0]], [[2.0], [0.0]], None],
+            [[1.0], [1.0]],
+            {"scale": 1.0},
+            dtypes=(dtype,),
+        )
+        for huge, dtype in ((1e200, "float64"), (1e30, "float32"))
+    ],
     Extreme(
         "queries before all keys",
         "attention",
@@ -336,14 +395,12 @@ EXTREMES = [
     Extreme(
         "infinity under the mask",
         "masked_fill",
-        [[1.0, INF], np.array([False, True])],
+        [[1.0, INF], np.array([False, True]), 0.0],
         [3.0, INF],
         [[3.0, 0.0], None],
         [1.0, 0.0],
-        {"value": 0.0},
     ),
 ]
-EXTREMES = [extreme for extreme in EXTREMES if extreme is not None]
 
 
 def _dropped_infinities():

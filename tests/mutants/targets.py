@@ -105,7 +105,6 @@ def _names(code):
 
 
 def _is_only_a_check(function):
-    """Functions that raise for what does not fit: their conditions belong to the tests of error messages."""
-    return function.__name__.lstrip("_").startswith("check_") or function.__name__ in (
-        "is_floating",
-    )
+    """Functions without arithmetic: they raise for what does not fit, decline it, or read a notation."""
+    name = function.__name__.lstrip("_")
+    return name.startswith("check_") or name in NOT_ARITHMETIC

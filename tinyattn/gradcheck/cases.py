@@ -146,12 +146,16 @@ def _along_axis(draw):
         case(draw(5), axis=0),
         case(draw(3, 1), axis=-1),
         case(draw(0, 3)),
+        case(draw(7, 2)),
     ]
 
 
 _TARGETS = np.array([[1, 4, -100], [0, 2, 3]])
 _QKV = (normal(2, 5, 3), normal(2, 5, 3), normal(2, 5, 4))
 _SQUARE = (normal(2, 5, 3), normal(2, 5, 3), normal(2, 5, 3))
+_LONGER = (normal(7, 2), normal(7, 2), normal(7, 2))
+# (batch, heads, length, head_dim) as projections give it: (batch, length, heads, head_dim) in memory.
+_HEADS = tuple(Drawn((2, 4, 3, 2), axes=(0, 2, 1, 3)) for _ in range(3))
 _ATTENTION = {"causal": False, "scale": 0.6}
 
 CASES = {
@@ -193,8 +197,9 @@ CASES = {
         case(boolean(3), -1, normal(2, 3)),
     ],
     "masked_fill": [
-        case(normal(3, 4), boolean(3, 4), value=0.5),
-        case(normal(2, 3, 4), boolean(4), value=-1.0),
+        case(normal(3, 4), boolean(3, 4), 0.5),
+        case(normal(2, 3, 4), boolean(4), normal()),
+        case(normal(3, 4), boolean(3, 4), normal(4)),
     ],
     "maximum": [
         case(apart(3, 4), normal(1, 4)),
@@ -218,10 +223,19 @@ CASES = {
     "prod": [*_reduction(normal), case(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.5]]), axis=1)],
     "max": _reduction(apart),
     "min": _reduction(apart),
-    "var": [*_reduction(normal)[:4], case(normal(3, 4), axis=1, ddof=1)],
+    "var": [
+        *_reduction(normal)[:4],
+        case(normal(3, 4), axis=1, ddof=1),
+        case(normal(3, 2), axis=1, ddof=1),
+    ],
     "std": [*_reduction(normal)[:4], case(normal(3, 4), axis=1, ddof=1)],
     "logsumexp": _reduction(normal),
-    "cumsum": [case(normal(2, 3, 4), axis=1), case(normal(5), axis=0), case(normal(2, 3), axis=-1)],
+    "cumsum": [
+        case(normal(2, 3, 4), axis=1),
+        case(normal(5), axis=0),
+        case(normal(2, 3), axis=-1),
+        case(normal(2, 3)),
+    ],
     # softmax and losses
     "softmax": _along_axis(normal) + [case(transposed(3, 4))],
     "log_softmax": _along_axis(normal) + [case(transposed(3, 4))],
@@ -259,6 +273,9 @@ CASES = {
         case(normal(3, 5), positive(5), axes=(-1,), eps=1e-5),
         case(normal(2, 3, 4), None, axes=(-1,), eps=1e-5),
         case(normal(2, 3, 4), positive(3, 4), axes=(-2, -1), eps=0.1),
+        case(_HEADS[0], positive(2), axes=(-1,), eps=1e-5),
+        case(Drawn((4, 3, 2), axes=(1, 0, 2)), None, axes=(-1,), eps=1e-5),
+        case(Drawn((4, 3, 2), axes=(1, 0, 2)), None, axes=(-2, -1), eps=1e-5),
     ],
     # matrices
     "matmul": [
@@ -325,25 +342,32 @@ CASES = {
     "sum_by_id": [
         case(normal(2, 3, 4), integers(5, 2, 3), rows=5),
         case(normal(4, 2), np.array([1, 1, 0, 2]), rows=3, padding_idx=2),
+        case(normal(4, 2, 3), np.array([1, 1, 0, 2]), rows=3, padding_idx=-1),
     ],
     "rotary": [
         case(normal(2, 5, 4), normal(5, 2), normal(5, 2)),
         case(normal(1, 3, 2), normal(2, 3, 1), normal(3, 1)),
+        case(_HEADS[0], normal(4, 1), normal(4, 1)),
+        case(Drawn((3, 2, 4), axes=(1, 0, 2)), normal(3, 2), normal(3, 2)),
     ],
     "dropout": [case(normal(4, 5), p=0.4, key=7), case(normal(3), p=0.0, key=7)],
     # attention
     "attention": [
         case(*_QKV, None, **_ATTENTION),
-        case(*_QKV, None, causal=True, scale=0.6),
+        case(*_QKV, None, causal=True),
         case(normal(2, 2, 3), normal(2, 5, 3), normal(2, 5, 4), None, causal=True, scale=0.6),
-        case(
-            normal(2, 2, 3, 4),
-            normal(2, 2, 5, 4),
-            normal(2, 2, 5, 4),
-            boolean(2, 1, 3, 5),
-            **_ATTENTION,
-        ),
+        case(normal(2, 5, 3), normal(2, 2, 3), normal(2, 2, 4), None, causal=True, scale=0.6),
+        case(*_HEADS, boolean(2, 1, 4, 4), causal=True, scale=0.6),
+        case(*_HEADS, boolean(4, 1), **_ATTENTION),
+        case(*_HEADS, boolean(1, 4), **_ATTENTION),
+        case(normal(2, 1, 3, 4), normal(2, 5, 4), normal(2, 1, 5, 3), None, **_ATTENTION),
         case(*_QKV, None, causal=True, scale=0.6, dropout_p=0.3, key=11),
+        case(*_HEADS, None, causal=True, scale=0.6, dropout_p=0.3, key=12),
+        case(normal(3, 2), normal(3, 2), normal(2, 1, 3, 2), None, dropout_p=0.4, key=13),
+        case(normal(2, 9, 2), normal(2, 9, 2), normal(2, 9, 1), None, dropout_p=0.4, key=14),
+        case(normal(7, 2), normal(2, 2), normal(2, 3), None, causal=True, scale=0.6),
+        case(normal(1, 3, 2), normal(3, 2), normal(3, 2), None, **_ATTENTION),
+        case(*[Drawn((3, 2, 2), axes=(1, 0, 2))] * 3, None, **_ATTENTION),
     ],
     "causal_product": [
         case(*_QKV),
@@ -353,11 +377,18 @@ CASES = {
         case(*_SQUARE, None, window=2, global_tokens=0, causal=True, scale=0.6),
         case(*_SQUARE, None, window=1, global_tokens=1, causal=False, scale=0.6),
         case(*_SQUARE, boolean(2, 1, 5), window=2, global_tokens=1, causal=False, scale=0.6),
+        case(*_SQUARE, None, window=3, global_tokens=0, causal=True, scale=0.6),
+        case(*_LONGER, None, window=3, global_tokens=0, causal=True, scale=0.6),
+        case(*_LONGER, None, window=4, global_tokens=2, causal=True, scale=0.6),
+        case(*_LONGER, boolean(1, 7), window=4, global_tokens=1, causal=False, scale=0.6),
     ],
     "ring_attention": [
-        case(normal(2, 4, 3), normal(2, 4, 3), normal(2, 4, 3), ranks=2, layout=layout, **one)
-        for layout in ("contiguous", "zigzag")
-        for one in ({"causal": False, "scale": 0.6}, {"causal": True, "scale": 0.6})
+        *[
+            case(normal(2, 4, 3), normal(2, 4, 3), normal(2, 4, 3), ranks=2, layout=layout, **one)
+            for layout in ("contiguous", "zigzag")
+            for one in ({"causal": False, "scale": 0.6}, {"causal": True, "scale": 0.6})
+        ],
+        case(*_LONGER[:2], normal(7, 3), ranks=3, layout="zigzag", causal=True, scale=0.6),
     ],
     "distributed_ring_attention": [
         Case(
