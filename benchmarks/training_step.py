@@ -110,7 +110,7 @@ def run(quick=False):
     for size, options in SIZES.items():
         rounds, calls = (5, 20) if size == "small" else (3, 1)
         if quick:
-            rounds, calls = (2, 5) if size == "small" else (1, 1)
+            rounds, calls = (3, 8) if size == "small" else (1, 1)
             options = options if size == "small" else {**options, "batch": 8}
         print(f"{size}: {options}")
         results = race("training_step", list(CONTESTANTS), options, rounds, calls)
