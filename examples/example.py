@@ -46,7 +46,7 @@ class Run:
         for row in cells:
             print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
-    def figure(self, rows=1, columns=1, width=3.6, height=3.2):
+    def figure(self, rows=1, columns=1, width=3.6, height=3.2, squeeze=True):
         """A matplotlib figure with its axes, drawn without a screen."""
         import matplotlib
 
@@ -66,7 +66,11 @@ class Run:
             }
         )
         return plt.subplots(
-            rows, columns, figsize=(width * columns, height * rows), layout="constrained"
+            rows,
+            columns,
+            figsize=(width * columns, height * rows),
+            layout="constrained",
+            squeeze=squeeze,
         )
 
     def draw_matrix(self, axes, title, matrix):
