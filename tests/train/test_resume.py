@@ -42,12 +42,23 @@ def test_three_sittings_equal_one(tmp_path, tiny, display, optimizer):
 
 
 def test_a_stop_between_two_evaluations_changes_nothing(tmp_path, tiny, display):
+    tiny.update(sample_every=5, sample_length=4)
     begin(make_config(tiny), tmp_path / "straight").train(display)
     trainer = begin(make_config(tiny), tmp_path / "parts")
     trainer.train(display, should_stop=lambda: trainer.step == 7)
     assert RunDirectory.open(tmp_path / "parts").read_state("last")["step"] == 7
     resume(tmp_path / "parts").train(display)
     assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
+    assert display.samples[:3] == display.samples[3:]
+
+
+def test_a_state_saved_at_a_sample_goes_on_with_the_next_one(tmp_path, tiny, display):
+    tiny.update(sample_every=5, sample_length=4)
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    begin(make_config(tiny, stop_after=5), tmp_path / "parts").train(display)
+    resume(tmp_path / "parts").train(display)
+    assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
+    assert display.samples[:3] == display.samples[3:]
 
 
 def test_evaluations_and_samples_do_not_move_the_training(tmp_path, tiny, display):

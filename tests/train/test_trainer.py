@@ -122,6 +122,21 @@ def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, displ
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 0
 
 
+def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, display):
+    tiny.update(evaluate_every=100, sample_every=2)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    update = trainer.optimizers.step
+
+    def break_weights():
+        update()
+        if trainer.step == 4:
+            trainer.model.embedding.weight.data[...] = np.inf
+
+    trainer.optimizers.step = break_weights
+    with pytest.raises(NonFiniteError, match=r"step 4: .* logits cannot be sampled"):
+        trainer.train(display)
+
+
 def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
     model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
     for kind in ("adamw", "muon"):

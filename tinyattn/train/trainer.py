@@ -14,7 +14,6 @@ import numpy as np
 
 from ..data import Batches
 from ..generate import generate
-from ..nn import evaluating
 from .evaluation import evaluate
 from .metrics import Metrics
 from .processes import shared_key
@@ -127,7 +126,6 @@ class Trainer:
         first = self.processes.is_first
         metrics = Metrics(self.run.path / "metrics.jsonl" if first else os.devnull, keep=self.step)
         snapshots = snapshot_steps(options.steps, options.snapshots)
-        can_write = options.sample_every and hasattr(self.model, "cache")
         self._began = time.perf_counter() - self.seconds
         try:
             if self.step == 0:
@@ -145,16 +143,8 @@ class Trainer:
                 )
                 display.step(report)
                 self._snapshot(snapshots)
-                if first and self._due(options.evaluate_every):
-                    evaluation = self.evaluate()
-                    metrics.append(
-                        self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
-                    )
-                    metrics.flush()
-                    self.save(["best", "last"] if evaluation.best else ["last"])
-                    display.evaluation(evaluation)
-                if first and can_write and self._due(options.sample_every):
-                    display.sample(self.step, self.sample())
+                if first:
+                    self._look(metrics, display)
             if not self._due(options.evaluate_every):
                 self.save(["last"])
         finally:
@@ -163,7 +153,24 @@ class Trainer:
         return self.step >= options.steps
 
     def _due(self, every):
-        return self.step % every == 0 or self.step == self.config.run.steps
+        return every > 0 and (self.step % every == 0 or self.step == self.config.run.steps)
+
+    def _look(self, metrics, display):
+        """Evaluate, sample and save where it is time for it."""
+        options = self.config.run
+        evaluation = self.evaluate() if self._due(options.evaluate_every) else None
+        can_write = hasattr(self.model, "cache")
+        # Before the state is saved, which holds the stream that samples are drawn from.
+        text = self.sample() if can_write and self._due(options.sample_every) else None
+        if evaluation is not None:
+            metrics.append(
+                self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
+            )
+            metrics.flush()
+            self.save(["best", "last"] if evaluation.best else ["last"])
+            display.evaluation(evaluation)
+        if text is not None:
+            display.sample(self.step, text)
 
     def train_step(self):
         """One optimiser step; returns what it measured."""
@@ -237,16 +244,18 @@ class Trainer:
     def sample(self):
         """Some text in the model's hand."""
         vocabulary = self.dataset.vocabulary
-        with evaluating(self.model):
-            ids = generate(
-                self.model,
-                vocabulary.encode(vocabulary.start),
-                self.config.run.sample_length,
-                temperature=0.8,
-                random=self.streams["samples"],
-                slide=max(1, self.config.architecture.block_size // 2),
-            )
+        ids = generate(
+            self.model,
+            vocabulary.encode(vocabulary.start),
+            self.config.run.sample_length,
+            temperature=0.8,
+            random=self.streams["samples"],
+            slide=max(1, self.config.architecture.block_size // 2),
+        )
+        try:
             return vocabulary.decode(ids)
+        except ValueError as error:
+            raise NonFiniteError(f"step {self.step}: {error}") from error
 
     # ---- states
 
