@@ -105,3 +105,13 @@ def test_the_two_forms_of_gelu_differ_and_an_unknown_one_is_refused(device):
     assert 5e-5 < difference < 5e-4
     with pytest.raises(ValueError, match="approximate='exact'"):
         ta.gelu(x, "exact")
+
+
+def test_float16_keeps_erf_and_gelu_finite(device):
+    x = np.array([-6.0, -3.0, 0.0, 3.0, 6.0], np.float16)
+    for f in (ta.erf, ta.gelu):
+        y = f(ta.tensor(x, device=device))
+        assert y.dtype == np.float16
+        np.testing.assert_allclose(
+            y.numpy(), f(ta.tensor(x.astype(np.float64))).numpy(), rtol=2e-3, atol=5e-3
+        )

@@ -198,3 +198,37 @@ def test_argmax_and_argmin_are_whole_numbers_without_gradient(name, axis, device
     y = getattr(x, name)(axis)
     np.testing.assert_array_equal(y.numpy(), getattr(np, name)(data, axis))
     assert y.dtype == np.int64 and not y.requires_grad
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std", "softmax", "log_softmax", "logsumexp"])
+@pytest.mark.parametrize("reference", [False, True])
+def test_sums_of_float16_leave_its_range_only_if_the_result_does(device, name, reference):
+    x = np.tile([0.0, 100.0], 1000).astype(np.float16)  # their sum is 100000, float16 ends at 65504
+    if "soft" in name or "log" in name:
+        x = np.zeros(70000, np.float16)
+    with ta.reference() if reference else ta.enable_grad():
+        y = getattr(ta, name)(ta.tensor(x, device=device))
+    expected = getattr(ta, name)(ta.tensor(x.astype(np.float64))).numpy()
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.numpy().astype(np.float64), expected, rtol=2e-3)
+
+
+def test_gradients_of_float16_are_summed_in_float32(device):
+    x = ta.tensor(np.zeros((1, 2), np.float16), requires_grad=True, device=device)
+    ones = ta.tensor(np.ones((5000, 2), np.float16), device=device)
+    (x + ones).backward(ones)  # counting by ones, float16 ends at 2048
+    assert x.grad.tolist() == [[5000, 5000]] and x.grad.dtype == np.float16
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, bool])
+def test_short_integers_neither_wrap_nor_become_float16(device, dtype):
+    x = np.array([3, 1, 0, 1]).astype(dtype)
+    for f, expected in (
+        (ta.var, x.astype(np.float64).var()),
+        (ta.std, x.astype(np.float64).std()),
+        (ta.exp, np.exp(x.astype(np.float64))),
+        (ta.softmax, np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum()),
+    ):
+        y = f(ta.tensor(x, device=device))
+        assert y.dtype == np.float32
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)

@@ -178,8 +178,10 @@ class Primitive:
         out, residuals = result
         if type(out) is not array_type and not is_array(out):
             out = backend_of(next(a for a in arrays if hasattr(a, "dtype"))).asarray(out)
-        if out.dtype.char == "d" and not any(_is_double(array) for array in arrays):
-            if not parameters or parameters.get("dtype") is None:
+        if out.dtype.char in "de" and parameters.get("dtype") is None:
+            if out.dtype.char == "e":
+                out = self._of_short_integers(out, arrays, parameters)
+            elif not any(_is_double(array) for array in arrays):
                 out = out.astype(np.float32)  # float64 comes from float64 only
         line = None
         if mode.anomaly:
@@ -192,6 +194,12 @@ class Primitive:
         if mode.grad and True in wanted and out.dtype.kind in "fc":
             self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
         return tensor
+
+    def _of_short_integers(self, out, arrays, parameters):
+        """``out``, in float32 where NumPy has made float16 of an input of bool, int8 or uint8."""
+        if len(arrays) == 1 and arrays[0].dtype.kind in "biu":
+            out = self.forward(arrays[0].astype(np.float32), **parameters)
+        return out
 
     def _record(self, tensor, inputs, arrays, parameters, wanted, kernel, residuals, line):
         parents = []

@@ -313,5 +313,7 @@ def unbroadcast(cotangent, shape, name):
         )
     xp = array_namespace(cotangent)
     if stretched:
+        if cotangent.dtype.char == "e":  # sums need float32's range and digits
+            cotangent = cotangent.astype(np.float32)
         cotangent = xp.sum(cotangent, axis=tuple(stretched), keepdims=True)
     return xp.reshape(cotangent, shape)

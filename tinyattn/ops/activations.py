@@ -4,6 +4,7 @@ import math
 
 from ..autograd import primitive
 from ..backend import array_namespace
+from .conversion import in_dtype_of, wide_floats
 
 
 @primitive
@@ -133,10 +134,11 @@ def erf(x, /):
     array([0.    , 0.8427, 1.    ], dtype=float32)
     """
     xp = array_namespace(x)
+    original, x = x, wide_floats(x)  # the polynomials leave float16's range
     a = xp.minimum(xp.abs(x), 6)
     near = x * _polynomial(_ERF_NUMERATOR, a * a) / _polynomial(_ERF_DENOMINATOR, a * a)
     tail = xp.exp(-a * a) * _polynomial(_TAIL_NUMERATOR, a) / _polynomial(_TAIL_DENOMINATOR, a)
-    return xp.where(a <= 0.46875, near, xp.sign(x) * (1 - tail))
+    return in_dtype_of(original, xp.where(a <= 0.46875, near, xp.sign(x) * (1 - tail)))
 
 
 @erf.vjp

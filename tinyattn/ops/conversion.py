@@ -34,6 +34,21 @@ def at_least_float32(x):
     return x.astype("float32") if x.dtype.itemsize < 4 and x.dtype.kind == "f" else x
 
 
+def wide_floats(x):
+    """``x`` as floating-point numbers of at least float32, whole numbers as float64: their differences may not wrap.
+
+    >>> import numpy as np
+    >>> wide_floats(np.array([1, 3], np.uint8)) - 3
+    array([-2.,  0.])
+    """
+    return at_least_float32(x) if x.dtype.kind in "fc" else x.astype("float64")
+
+
+def in_dtype_of(x, result):
+    """``result`` in the dtype of ``x``, if that is one of floating-point numbers."""
+    return result if x.dtype.kind != "f" or result.dtype == x.dtype else result.astype(x.dtype)
+
+
 @primitive
 def to_device(x, /, device):
     """``x`` on another device.

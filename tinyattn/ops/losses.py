@@ -2,7 +2,7 @@
 
 from ..autograd import primitive
 from ..backend import array_namespace
-from .conversion import at_least_float32
+from .conversion import at_least_float32, in_dtype_of
 from .embedding import check_ids
 from .softmax import log_softmax, softmax
 
@@ -154,7 +154,7 @@ def _reduced(losses, kept, reduction):
     result = array_namespace(losses).sum(at_least_float32(losses))
     if reduction == "mean":
         result = result / max(losses.size if kept is None else int(kept.sum()), 1)
-    return result.astype(losses.dtype) if losses.dtype.kind == "f" else result
+    return in_dtype_of(losses, result)
 
 
 def _row_cotangent(g, kept, reduction):

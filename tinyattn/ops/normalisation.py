@@ -6,7 +6,7 @@ import numpy as np
 
 from ..autograd import Tensor, primitive
 from ..backend import array_namespace
-from .conversion import at_least_float32
+from .conversion import at_least_float32, in_dtype_of
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -84,8 +84,7 @@ def normalise_layer(x, weight, bias, /, *, axes, eps):
     """
     z, _ = _standardised(x, axes, eps)
     y = z if weight is None else z * weight
-    y = y if bias is None else y + bias
-    return y.astype(x.dtype) if x.dtype.kind == "f" else y
+    return in_dtype_of(x, y if bias is None else y + bias)
 
 
 @normalise_layer.vjp("x")
@@ -138,8 +137,7 @@ def normalise_root_mean_square(x, weight, /, *, axes, eps):
     array([0.8485, 1.1314])
     """
     z, _ = _scaled(x, axes, eps)
-    y = z if weight is None else z * weight
-    return y.astype(x.dtype) if x.dtype.kind == "f" else y
+    return in_dtype_of(x, z if weight is None else z * weight)
 
 
 @normalise_root_mean_square.vjp("x")

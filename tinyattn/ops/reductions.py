@@ -4,7 +4,7 @@ import math
 
 from ..autograd import Tensor, primitive
 from ..backend import array_namespace, backend_of
-from .conversion import at_least_float32
+from .conversion import at_least_float32, in_dtype_of, wide_floats
 from .shape import normalised_axes
 
 
@@ -54,9 +54,8 @@ def sum(x, /, axis=None, keepdims=False):
     >>> ta.sum(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.])
     """
-    wide = at_least_float32(x)
-    total = array_namespace(x).sum(wide, axis=axis, keepdims=keepdims)
-    return total if wide is x else total.astype(x.dtype)
+    total = array_namespace(x).sum(at_least_float32(x), axis=axis, keepdims=keepdims)
+    return in_dtype_of(x, total)
 
 
 @sum.vjp
@@ -75,7 +74,8 @@ def mean(x, /, axis=None, keepdims=False):
     >>> ta.mean(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([2., 3.])
     """
-    return sum.forward(x, axis, keepdims) / reduced_count(x.shape, axis)
+    total = array_namespace(x).sum(at_least_float32(x), axis=axis, keepdims=keepdims)
+    return in_dtype_of(x, total / reduced_count(x.shape, axis))
 
 
 @mean.vjp
@@ -98,15 +98,15 @@ def var(x, /, axis=None, ddof=0, keepdims=False):
     >>> ta.var(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
     Tensor([1., 0.])
     """
-    c = centred(x, axis)
+    c = centred(wide_floats(x), axis)
     squares = array_namespace(x).sum(c * c, axis=axis, keepdims=keepdims)
-    return squares / _degrees_of_freedom(x, axis, ddof)
+    return in_dtype_of(x, squares / _degrees_of_freedom(x, axis, ddof))
 
 
 @var.vjp
 def var_vjp(g, _out, x, *, axis=None, ddof=0, keepdims=False):
     g = with_reduced_axes(g, x.shape, axis, keepdims)
-    return 2 * g / _degrees_of_freedom(x, axis, ddof) * centred(x, axis)
+    return 2 * g / _degrees_of_freedom(x, axis, ddof) * centred(wide_floats(x), axis)
 
 
 @primitive
@@ -121,7 +121,8 @@ def std(x, /, axis=None, ddof=0, keepdims=False):
     >>> ta.std(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
     Tensor([1., 0.])
     """
-    return array_namespace(x).sqrt(var.forward(x, axis, ddof, keepdims))
+    y = array_namespace(x).sqrt(var.forward(wide_floats(x), axis, ddof, keepdims))
+    return in_dtype_of(x, y)
 
 
 @std.vjp
@@ -129,7 +130,7 @@ def std_vjp(g, y, x, *, axis=None, ddof=0, keepdims=False):
     g = with_reduced_axes(g, x.shape, axis, keepdims)
     y = with_reduced_axes(y, x.shape, axis, keepdims)
     y = array_namespace(y).where(y == 0, 1, y)
-    return g / (y * _degrees_of_freedom(x, axis, ddof)) * centred(x, axis)
+    return g / (y * _degrees_of_freedom(x, axis, ddof)) * centred(wide_floats(x), axis)
 
 
 def centred(x, axis):
@@ -275,14 +276,15 @@ def cumsum(x, /, axis=None):
     >>> ta.cumsum(ta.tensor([1.0, 2.0, 3.0]))
     Tensor([1., 3., 6.])
     """
-    return array_namespace(x).cumsum(x, axis=axis)
+    return in_dtype_of(x, array_namespace(x).cumsum(at_least_float32(x), axis=axis))
 
 
 @cumsum.vjp
 def cumsum_vjp(g, _out, _x, *, axis=None):
     xp = array_namespace(g)
     along = 0 if axis is None else axis
-    return xp.reshape(xp.flip(xp.cumsum(xp.flip(g, along), axis=along), along), _x.shape)
+    from_the_end = xp.cumsum(xp.flip(at_least_float32(g), along), axis=along)
+    return xp.reshape(xp.flip(from_the_end, along), _x.shape)
 
 
 def argmax(x, axis=None, keepdims=False):

@@ -8,6 +8,7 @@ probability is 0, so that a row with nothing to attend to contributes nothing, f
 
 from ..autograd import primitive
 from ..backend import array_namespace
+from .conversion import at_least_float32, in_dtype_of, wide_floats
 from .reductions import with_reduced_axes
 
 
@@ -19,6 +20,7 @@ def exponentials(x, axis):
     (array([1., 1., 0.]), array([1000.]))
     """
     xp = array_namespace(x)
+    x = wide_floats(x)
     m = xp.max(x, axis=axis, keepdims=True)
     m = xp.where(m == -xp.inf, 0, m)  # -inf - -inf would be NaN
     return xp.where(x == m, 1, xp.exp(x - m)), m  # and so would inf - inf
@@ -47,12 +49,13 @@ def softmax(x, /, axis=-1):
     """
     xp = array_namespace(x)
     e, _ = exponentials(x, axis)
-    return e / xp.maximum(xp.sum(e, axis=axis, keepdims=True), 1)
+    return in_dtype_of(x, e / xp.maximum(xp.sum(e, axis=axis, keepdims=True), 1))
 
 
 @softmax.vjp
 def softmax_vjp(g, y, _x, *, axis=-1):
     xp = array_namespace(y)
+    g, y = at_least_float32(g), at_least_float32(y)
     return y * (g - xp.sum(g * y, axis=axis, keepdims=True))
 
 
@@ -78,12 +81,13 @@ def log_softmax(x, /, axis=-1):
     xp = array_namespace(x)
     e, m = exponentials(x, axis)
     total = xp.maximum(xp.sum(e, axis=axis, keepdims=True), 1)
-    return xp.where(x == m, 0, x - m) - xp.log(total)
+    return in_dtype_of(x, xp.where(x == m, 0, x - m) - xp.log(total))
 
 
 @log_softmax.vjp
 def log_softmax_vjp(g, y, _x, *, axis=-1):
     xp = array_namespace(y)
+    g, y = at_least_float32(g), at_least_float32(y)
     return g - xp.exp(y) * xp.sum(g, axis=axis, keepdims=True)
 
 
@@ -107,7 +111,7 @@ def logsumexp(x, /, axis=None, keepdims=False):
     """
     xp = array_namespace(x)
     e, m = exponentials(x, axis)
-    y = m + xp.log(xp.sum(e, axis=axis, keepdims=True))
+    y = in_dtype_of(x, m + xp.log(xp.sum(e, axis=axis, keepdims=True)))
     return y if keepdims else xp.squeeze(y, axis=axis)
 
 
