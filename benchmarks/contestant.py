@@ -32,13 +32,15 @@ def main(module, name, options):
     call()
     print(json.dumps({"base_megabytes": base}), file=answer, flush=True)
     for line in sys.stdin:
-        seconds = []
+        seconds, busy = [], []
         call()  # caches are another's after a turn
         for _ in range(int(line)):
-            began = time.perf_counter()
+            began, began_busy = time.perf_counter(), time.process_time()
             call()
             seconds.append(time.perf_counter() - began)
-        print(json.dumps({"seconds": seconds, "megabytes": most_memory()}), file=answer, flush=True)
+            busy.append(time.process_time() - began_busy)
+        measured = {"seconds": seconds, "processor_seconds": busy, "megabytes": most_memory()}
+        print(json.dumps(measured), file=answer, flush=True)
 
 
 if __name__ == "__main__":
