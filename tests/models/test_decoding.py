@@ -105,14 +105,23 @@ def test_hooks_are_called_and_may_change_the_result(ids):
 def test_dropout_in_training_is_not_forgotten(ids):
     model = small(dropout=0.5)
 
-    def last():
-        return read(model, ids, [4, 1])[0][:, -1]
+    def last(mode):
+        model.eval()
+        _, cache = read(model, ids, [4])
+        with ta.no_grad():
+            return model.train(mode)(ids[:, 4:5], cache=cache).numpy()
 
     ta.manual_seed(0)
-    first = last()
-    assert not np.array_equal(last(), first)
-    model.eval()
-    np.testing.assert_array_equal(last(), last())
+    assert not np.array_equal(last(True), last(True))
+    np.testing.assert_array_equal(last(False), last(False))
+
+
+def test_large_scores_do_not_overflow(ids):
+    model = small("float32", positions="rotary")
+    for block in model.blocks:
+        block.attention.query.weight.data = block.attention.query.weight._data * 1000
+    found, cache = read(model, ids, [1] * LENGTH)
+    assert cache.decoder is not None and np.all(np.isfinite(found))
 
 
 @pytest.mark.parametrize(

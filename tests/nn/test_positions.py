@@ -80,6 +80,7 @@ def test_alibi_folded_into_queries_and_keys_equals_alibi_added_to_scores(queries
     q = ta.tensor(random.normal(size=(2, 3, queries, 4)), device=device)
     k = ta.tensor(random.normal(size=(2, 3, 5, 4)), device=device)
     folded_q, folded_k = alibi.fold(q, k, scale=0.5)
+    assert np.all(folded_k.numpy()[..., -1] == np.arange(-4, 1))  # small numbers near the last key
     folded = 0.5 * folded_q.numpy() @ folded_k.numpy().swapaxes(-1, -2)
     added = 0.5 * q.numpy() @ k.numpy().swapaxes(-1, -2) + ta.Tensor._wrap(alibi.bias(q, k)).numpy()
     causal = np.tril(np.ones((queries, 5), bool), 5 - queries)

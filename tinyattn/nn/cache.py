@@ -1,7 +1,7 @@
 """Keys and values of the tokens seen so far, so that each new token costs one query."""
 
 from ..attention.linear import LinearState
-from ..autograd import Tensor, is_grad_enabled
+from ..autograd import Tensor
 from ..backend import array_namespace, backend_of
 from ..ops import concatenate
 
@@ -55,7 +55,7 @@ class KeyValueCache:
                 f"the cache holds keys of shape {self.keys.shape}, got further ones of shape {keys.shape}: "
                 "expected the same sequences; begin a new cache for others"
             )
-        if is_grad_enabled() and (keys.requires_grad or values.requires_grad):
+        if keys.requires_grad or values.requires_grad:
             if self._keys is not None:
                 keys = concatenate([self.keys, keys], axis=-2)
                 values = concatenate([self.values, values], axis=-2)
