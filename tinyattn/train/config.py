@@ -89,7 +89,7 @@ class OptimizerOptions:
     optimizer: Literal["muon", "adamw"] = "muon"
     """muon: Muon for the matrices of the blocks and AdamW for the rest; adamw: AdamW for all."""
 
-    learning_rate: Positive = 8e-3
+    learning_rate: Positive = 0.012
     """Largest learning rate of AdamW [per step]."""
 
     muon_learning_rate: Positive = 0.03
@@ -119,7 +119,7 @@ class OptimizerOptions:
     weight_decay: NotNegative = 0.1
     """Decay of AdamW's matrices, times the learning rate; vectors are left alone [a step]."""
 
-    muon_momentum: Probability = 0.95
+    muon_momentum: Probability = 0.9
     """Muon's Nesterov momentum [a step]."""
 
     muon_weight_decay: NotNegative = 0.0
