@@ -8,7 +8,8 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .feed_forward import Activation, FeedForward
 from .linear import Linear
-from .module import Module, evaluating
+from .modes import evaluating
+from .module import Module
 from .normalisation import LayerNorm, RMSNorm
 from .parameter import Parameter
 from .positions import ALiBi, LearnedPositions, Rotary, SinusoidalPositions

@@ -1,0 +1,35 @@
+"""Evaluation for a while."""
+
+import contextlib
+
+from .module import Module
+
+
+@contextlib.contextmanager
+def evaluating(model):
+    """Evaluation mode inside a ``with`` block; afterwards every module has its own mode back, also after an exception.
+
+    Args:
+        model: a module; or a list, ``model.modules()``, which saves looking for them each time.
+
+    >>> from tinyattn import nn
+    >>> model = nn.Dropout(0.5)
+    >>> with evaluating(model):
+    ...     model.training
+    False
+    >>> model.training
+    True
+    """
+    modules = model.modules() if isinstance(model, Module) else model
+    modes = [module.training for module in modules]
+    try:
+        _set_modes(modules, [False] * len(modules))
+        yield model
+    finally:
+        _set_modes(modules, modes)
+
+
+def _set_modes(modules, modes):
+    for module, mode in zip(modules, modes):
+        if module.training is not mode:
+            module.training = mode
