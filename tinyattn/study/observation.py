@@ -8,8 +8,7 @@ import numpy as np
 from ..attention.masks import causal_mask, window_mask
 from ..autograd import Tensor, grad, set_grad_enabled
 from ..data import CharVocabulary
-from ..nn import MultiHeadAttention, TransformerBlock
-from ..nn import evaluating
+from ..nn import MultiHeadAttention, TransformerBlock, evaluating
 from ..ops import cross_entropy, log_softmax
 
 SOFTMAX_KINDS = ("auto", "dense", "flash", "ring", "window")
