@@ -51,8 +51,9 @@ class Processes:
         """End all processes: the others would wait for this one for ever."""
         if self.communicator is None:
             return
-        if not self.is_first:
-            time.sleep(5)  # the first has most likely met the same error, and is the one to tell it
+        # The first has most likely met the same error and is the one to tell it; and the launcher needs a
+        # moment to pass on what was told, which it drops when it ends the processes.
+        time.sleep(1 if self.is_first else 5)
         self.communicator.Abort(status)
         os._exit(status)  # some implementations return, and end this process a little later
 
