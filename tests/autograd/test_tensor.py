@@ -174,3 +174,37 @@ def test_a_result_is_not_pickled_with_its_graph(device):
     x = ta.tensor([1.0], requires_grad=True, device=device)
     with pytest.raises((TypeError, RuntimeError, pickle.PicklingError, AttributeError)):
         pickle.dumps(x * 2)
+
+
+def test_the_default_device_moves_no_tensor_that_another_is_made_of():
+    x = ta.tensor([1.0], device="cpu")
+    with ta.device("strict"):
+        assert ta.tensor(x).device == "cpu" and ta.tensor([1.0]).device == "strict"
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([None, 1])], ids=["text", "objects"])
+def test_an_array_of_anything_but_numbers_is_refused(array):
+    with pytest.raises(TypeError, match="expected numbers"):
+        ta.tensor(array)
+
+
+def test_a_list_of_tensors_with_a_gradient_is_refused_and_not_cut_off(device):
+    x = ta.tensor(1.0, requires_grad=True, device=device)
+    with pytest.raises(TypeError, match="use stack"):
+        ta.tensor([x, x])
+
+
+def test_logic_on_boolean_tensors_gives_plain_arrays(device):
+    x, y = (ta.tensor([True, a], device=device) for a in (True, False))
+    for result, expected in (
+        (~y, [False, True]),
+        (x & y, [True, False]),
+        (y | x._data, [True, True]),
+        (x._data ^ y, [False, True]),
+    ):
+        assert not isinstance(result, ta.Tensor) and result.tolist() == expected
+
+
+def test_an_empty_tensor_is_found_in_a_list(device):
+    x, y = ta.zeros(0, device=device), ta.zeros(0, device=device)
+    assert x in [y, x] and x not in [y]

@@ -281,7 +281,7 @@ class Tensor:
             copied.grad = Tensor._wrap(self.grad._data.copy())
         return copied
 
-    # Comparisons give plain boolean arrays of the same device: they have no gradient.
+    # Comparisons and logic give plain arrays of the same device: they have no gradient.
 
     def __eq__(self, other):
         if other is None or isinstance(other, str):
@@ -307,6 +307,20 @@ class Tensor:
 
     def __ge__(self, other):
         return self._data >= _raw(other)
+
+    def __invert__(self):
+        return ~self._data
+
+    def __and__(self, other):
+        return self._data & _raw(other)
+
+    def __or__(self, other):
+        return self._data | _raw(other)
+
+    def __xor__(self, other):
+        return self._data ^ _raw(other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     __hash__ = object.__hash__  # identity: two parameters with equal values are two parameters
 
@@ -340,13 +354,12 @@ def _raw(value):
 
 def _own_array(data, dtype, device):
     """A fresh array with the content of ``data`` on the wanted device."""
+    stays = device is None and (isinstance(data, Tensor) or not isinstance(data, np.ndarray))
     data = _raw(data)
     if is_array(data):
         home = backend_of(data)
-        if device is None and type(data) is not np.ndarray and not isinstance(data, np.ndarray):
-            backend = home
-        else:
-            backend = get_backend(device)
+        backend = home if stays else get_backend(device)
+        _check_numeric(data, data.dtype)
         if backend is home:
             return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
         host = np.array(home.to_host(data), dtype=dtype)
@@ -357,16 +370,26 @@ def _own_array(data, dtype, device):
 
 
 def _host_array(data, dtype):
+    if isinstance(data, (list, tuple)) and any(
+        getattr(entry, "requires_grad", False) for entry in data
+    ):
+        raise TypeError(
+            "a tensor of tensors that require a gradient would cut the graph: use stack() or concatenate()"
+        )
     try:
         host = np.array(data, dtype=dtype)
     except (ValueError, TypeError) as error:
         raise TypeError(
             f"cannot make a tensor of {type(data).__name__}: expected numbers in a regular nested sequence ({error})"
         ) from error
-    if host.dtype.kind not in "biufc":
-        raise TypeError(
-            f"cannot make a tensor of {type(data).__name__} with elements of dtype {host.dtype}: expected numbers"
-        )
+    _check_numeric(data, host.dtype)
     if dtype is None and host.dtype == np.float64:
         host = host.astype(np.float32)
     return host
+
+
+def _check_numeric(data, dtype):
+    if dtype.kind not in "biufc":
+        raise TypeError(
+            f"cannot make a tensor of {type(data).__name__} with elements of dtype {dtype}: expected numbers"
+        )

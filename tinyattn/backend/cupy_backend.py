@@ -120,7 +120,7 @@ class _CupyEquality(cupy.ndarray):
     same = None
 
     def __bool__(self):
-        if self.size > 1 and self.same is not None:
+        if self.size != 1 and self.same is not None:
             return self.same
         return super().__bool__()
 

@@ -53,7 +53,7 @@ class _StrictEquality(StrictArray):
         self.same = same
 
     def __bool__(self):
-        return self.same if self.size > 1 else super().__bool__()
+        return self.same if self.size != 1 else super().__bool__()
 
 
 def _memory(value):

@@ -53,13 +53,14 @@ def _plain(value):
 class Equality(np.ndarray):
     """The elementwise equality of two tensors, whose truth is their identity.
 
-    ``a in [b]`` asks for the truth of ``a == b``. For plain arrays of several elements that is an error, which would
-    make tensors useless in lists; here it is whether both are the same tensor. One element keeps its own truth.
+    ``a in [b]`` asks for the truth of ``a == b``. For plain arrays that is an error, unless they have one element,
+    which would make tensors useless in lists; here it is whether both are the same tensor. One element keeps its own
+    truth.
     """
 
     same = None  # of a part of a comparison nothing is known: several elements are an error again
 
     def __bool__(self):
-        if self.size > 1 and self.same is not None:
+        if self.size != 1 and self.same is not None:
             return self.same
         return bool(self.view(np.ndarray))
