@@ -180,3 +180,10 @@ def test_writes_are_reported_also_through_views():
     result += 1
     a[xp.array([0])].fill(1.0)
     assert len(writes) == 7
+
+
+def test_one_element_is_a_view_as_in_cupy():
+    x = xp.zeros((2, 2))
+    x[0, 1][...] = 5.0
+    x[1][0][...] = 7.0
+    assert x.tolist() == [[0, 5], [7, 0]]

@@ -216,3 +216,9 @@ def test_float32_stays_float32_in_both_directions(device):
     for y in (x[0], x[[0, 0]], x[::2], x[x > 1]):
         (g,) = ta.grad(y.sum(), x)
         assert y.dtype == g.dtype == np.float32
+
+
+def test_one_element_is_a_view_too(device):
+    x = ta.tensor([1.0, 2.0], device=device)
+    x[1].data[...] = 5.0
+    assert x.tolist() == [1, 5]

@@ -177,9 +177,12 @@ class StrictArray:
 
     def __getitem__(self, index):
         index, is_view = device_index(self._memory.shape, _unwrapped_index(index))
-        result = _as_array(self._memory[index])
+        result = self._memory[index]
         if is_view:
+            if not isinstance(result, np.ndarray):  # one element: with an ellipsis a view of it
+                result = self._memory[(*index, ...) if isinstance(index, tuple) else (index, ...)]
             return self._view(result)
+        result = _as_array(result)
         return StrictArray(result if result.base is None else result.copy())
 
     def __setitem__(self, index, value):

@@ -48,7 +48,7 @@ def view_at(x, /, index):
 
     Backward. No element is named twice: the cotangent is put in its place among zeros.
     """
-    return x[index]
+    return x[index if Ellipsis in index else (*index, ...)]  # else an element would be a number
 
 
 @view_at.vjp
