@@ -127,3 +127,12 @@ def test_what_made_an_intermediate_input_is_neither_run_nor_freed(device):
     (first,) = ta.grad(z, y)
     y.backward(first)  # the second half of the way, by hand
     assert first.tolist() == [2, 8] and x.grad.tolist() == [4, 32]
+
+
+def test_what_is_no_tensor_is_named_or_made_one(device):
+    x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
+    with pytest.raises(TypeError, match=r"output 0 of grad\(\) is a float"):
+        ta.grad(3.0, x)
+    with ta.device(device):
+        product = ta.hvp(lambda x: (x**3).sum(), np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    assert product.tolist() == [6, 0]

@@ -75,3 +75,18 @@ def test_mixed_devices_are_refused_and_named():
     ):
         with pytest.raises(TypeError, match="strict"):
             operation()
+
+
+def test_to_takes_names_and_needs_one(device):
+    x = ta.tensor([1.0])
+    y = x.to(device=device, dtype="float64")
+    assert y.device == device and y.dtype == np.float64
+    with pytest.raises(TypeError, match="needs a device"):
+        x.to(None)
+
+
+def test_a_tensor_on_the_same_device_shares_no_memory_unnoticed(device):
+    x = ta.tensor([1.0], device=device)
+    y = ta.to_device(x, device)
+    y.data[0] = 5.0
+    assert x.tolist() == [1]

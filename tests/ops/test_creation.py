@@ -58,3 +58,9 @@ def test_a_new_tensor_may_require_a_gradient(device):
     assert x.grad.tolist() == [3, 3]
     with pytest.raises(TypeError, match="int64"):
         ta.arange(3, device=device, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones"])
+def test_lengths_one_by_one_are_told_apart_from_a_dtype(name):
+    with pytest.raises(TypeError, match=r"got the number 3: several lengths make one shape"):
+        getattr(ta, name)(2, 3)

@@ -172,3 +172,10 @@ def test_subscripts_that_do_not_fit_are_named(subscripts, shapes, said, device):
 def test_einsum_wants_its_subscripts_first(device):
     with pytest.raises(TypeError, match="string"):
         ta.einsum(ta.ones(2, device=device), "i->i")
+
+
+def test_einsum_takes_sequences():
+    assert ta.einsum("ij,j->i", ta.tensor([[1.0, 2.0], [3.0, 4.0]]), [1.0, -1.0]).tolist() == [
+        -1,
+        -1,
+    ]

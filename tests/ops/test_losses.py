@@ -180,3 +180,8 @@ def test_wrong_arguments_are_named(tensor, loss):
         ta.cross_entropy(logits, tensor(np.zeros((2, 3), int)), label_smoothing=1.5)
     with pytest.raises(ValueError, match="reduction='batch'"):
         ta.mse_loss(logits, logits, reduction="batch")
+
+
+def test_a_number_as_target_of_a_squared_error_is_named(device):
+    with pytest.raises(ValueError, match=r"shape \(2,\) and a target of shape \(\)"):
+        ta.mse_loss(ta.ones(2, device=device), 0.0)

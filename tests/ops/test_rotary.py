@@ -69,3 +69,7 @@ def test_shapes_that_do_not_fit_are_named(device):
         ta.rotary(ta.tensor(np.ones((4, 4)), device=device), cosine, sine)
     with pytest.raises(ValueError, match="head_dim=3"):
         ta.rotary_tables(3, 3)
+
+
+def test_a_number_of_positions_may_be_numpys():
+    assert ta.rotary_tables(np.int64(5), 4)[0].shape == (5, 2)

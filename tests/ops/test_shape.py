@@ -300,3 +300,26 @@ def test_float32_stays_float32(device):
     x = ta.ones((2, 2), device=device)
     for y in (x.T, ta.tril(x), ta.stack([x, x]), ta.concatenate([x, x]), *ta.split(x, 2)):
         assert y.dtype == np.float32
+
+
+def test_sequences_and_numbers_are_taken_as_tensors(device):
+    with ta.device(device):
+        results = [
+            ta.swapaxes([[1.0, 2.0]], 0, 1),
+            ta.moveaxis([[1.0, 2.0]], 0, 1),
+            ta.expand_dims(1.0, 0),
+            ta.squeeze([[1.0]]),
+        ]
+    assert [y.shape for y in results] == [(2, 1), (2, 1), (1,), ()]
+    assert {y.device for y in results} == {device}
+
+
+def test_a_sequence_joins_the_device_of_the_tensors_beside_it(device):
+    y = ta.concatenate([[1.0], ta.tensor([2.0], device=device)])
+    assert y.device == device and y.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack"])
+def test_tensors_one_by_one_are_told_apart_from_an_axis(name):
+    with pytest.raises(TypeError, match=rf"as one sequence: {name}\(\[x, y\]"):
+        getattr(ta, name)(ta.ones(2), ta.ones(2))

@@ -98,3 +98,11 @@ def test_the_methods_of_a_tensor_are_the_functions(device, random):
     for name in ("softmax", "log_softmax", "logsumexp"):
         method, function = getattr(x, name), getattr(ta, name)
         np.testing.assert_array_equal(method(axis=0).numpy(), function(x, axis=0).numpy())
+
+
+def test_of_no_scores_there_are_no_probabilities_and_the_sum_is_0(device):
+    x = ta.tensor(np.zeros((2, 0)), requires_grad=True, device=device)
+    assert ta.softmax(x).shape == ta.log_softmax(x).shape == (2, 0)
+    assert ta.logsumexp(x, axis=1).tolist() == [-np.inf, -np.inf]
+    ta.softmax(x).sum().backward()
+    assert x.grad.shape == (2, 0)

@@ -31,6 +31,11 @@ def grad(
     """
     outputs = _as_list(outputs)
     inputs = _as_list(inputs)
+    for position, value in enumerate(outputs):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"output {position} of grad() is a {type(value).__name__}: expected a Tensor"
+            )
     cotangents = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
     if len(cotangents) != len(outputs):
         raise ValueError(
@@ -73,7 +78,7 @@ def hvp(f, inputs, v):
     Tensor([6., 0.])
     """
     leaves = [_fresh_leaf(value) for value in _as_list(inputs)]
-    directions = _as_list(v)
+    directions = [_as_tensor(direction) for direction in _as_list(v)]
     if [leaf.shape for leaf in leaves] != [direction.shape for direction in directions]:
         raise ValueError(
             f"v has the shapes {[direction.shape for direction in directions]}, "
@@ -98,13 +103,17 @@ def hvp(f, inputs, v):
         leaf.detach() * 0 if product is None else product
         for leaf, product in zip(leaves, second, strict=True)
     )
-    return products[0] if isinstance(inputs, Tensor) else products
+    return products if isinstance(inputs, (list, tuple)) else products[0]
 
 
 def _fresh_leaf(value):
-    leaf = value.detach()
+    leaf = _as_tensor(value).detach()
     leaf.requires_grad = True
     return leaf
+
+
+def _as_tensor(value):
+    return value if isinstance(value, Tensor) else Tensor(value)
 
 
 def _as_list(value):

@@ -59,7 +59,8 @@ def to_device(x, /, device):
     >>> ta.to_device(ta.tensor([1.5]), "cpu").device
     'cpu'
     """
-    return get_backend(device).asarray(backend_of(x).to_host(x))
+    home, backend = backend_of(x), get_backend(device)
+    return x.copy() if backend is home else backend.asarray(home.to_host(x))
 
 
 @to_device.vjp
@@ -68,23 +69,29 @@ def to_device_vjp(g, _out, x, *, device):
     return to_device.rule(g, device=source)
 
 
-def to(x, device_or_dtype):
-    """The tensor on another device or with another element type; itself, if nothing changes.
+def to(x, device_or_dtype=None, *, device=None, dtype=None):
+    """The tensor on another device, with another element type, or both; itself, if nothing changes.
 
     Args:
         device_or_dtype: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"strict"``, or a dtype such as ``"float64"``.
+        device, dtype: the same by name.
 
     Raises:
         ValueError: for a name that is neither.
+        TypeError: if nothing is given.
 
     >>> import tinyattn as ta
     >>> ta.tensor([1.5]).to("float64").dtype
     dtype('float64')
     """
     x = x if isinstance(x, Tensor) else Tensor(x)
-    try:
-        dtype = np.dtype(device_or_dtype)
-    except TypeError:
-        backend = get_backend(device_or_dtype)
-        return x if backend is backend_of(x._data) else to_device(x, device=backend.device)
-    return x if x.dtype == dtype else astype(x, dtype=dtype)
+    if device_or_dtype is not None:
+        try:
+            dtype = np.dtype(device_or_dtype)
+        except TypeError:
+            device = device_or_dtype
+    if device is None and dtype is None:
+        raise TypeError('to() needs a device such as "cpu" or a dtype such as "float32"')
+    if device is not None and get_backend(device) is not backend_of(x._data):
+        x = to_device(x, device=get_backend(device).device)
+    return x if dtype is None or x.dtype == np.dtype(dtype) else astype(x, dtype=dtype)

@@ -9,11 +9,14 @@ from ..backend import backend_of, get_backend, is_array
 def zeros(shape, dtype=np.float32, device=None, requires_grad=False):
     """A tensor of zeros.
 
+    Args:
+        shape: the lengths of the axes, a tuple, or one number.
+
     >>> import tinyattn as ta
     >>> ta.zeros((1, 2))
     Tensor([[0., 0.]])
     """
-    return _finished(get_backend(device).zeros(shape, np.dtype(dtype)), requires_grad)
+    return _finished(get_backend(device).zeros(shape, _checked_dtype(dtype)), requires_grad)
 
 
 def ones(shape, dtype=np.float32, device=None, requires_grad=False):
@@ -36,6 +39,7 @@ def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
     >>> ta.full((2,), 0.5)
     Tensor([0.5, 0.5])
     """
+    dtype = None if dtype is None else _checked_dtype(dtype)
     number = Tensor(fill_value, dtype=dtype, device="cpu")
     array = get_backend(device).xp.full(shape, number.item(), dtype=number.dtype)
     return _finished(array, requires_grad)
@@ -103,6 +107,14 @@ def full_like(x, fill_value, dtype=None, requires_grad=False):
     array = array if is_array(array) else Tensor(array)._data
     xp = backend_of(array).xp
     return _finished(xp.full(array.shape, fill_value, dtype=dtype or array.dtype), requires_grad)
+
+
+def _checked_dtype(dtype):
+    if isinstance(dtype, (int, np.integer)):
+        raise TypeError(
+            f"expected a dtype, got the number {dtype}: several lengths make one shape, as in zeros((2, 3))"
+        )
+    return np.dtype(dtype)
 
 
 def _finished(array, requires_grad):

@@ -3,7 +3,7 @@
 import math
 import string
 
-from ..autograd import primitive
+from ..autograd import Tensor, primitive
 from ..backend import array_namespace, backend_of
 
 
@@ -96,6 +96,7 @@ def einsum(subscripts, *operands):
         raise TypeError(
             f"einsum expects its subscripts first, a string, got {type(subscripts).__name__}"
         )
+    operands = [Tensor(x) if isinstance(x, (list, tuple)) else x for x in operands]
     shapes = [tuple(getattr(operand, "shape", ())) for operand in operands]
     return contract(*operands, subscripts=explicit_subscripts(subscripts, shapes))
 

@@ -109,9 +109,10 @@ def mse_loss(prediction, target, /, *, reduction="mean"):
     Tensor(2.5)
     """
     _check_reduction("mse_loss", reduction)
-    if prediction.shape != target.shape:
+    shapes = [getattr(value, "shape", ()) for value in (prediction, target)]
+    if shapes[0] != shapes[1]:
         raise ValueError(
-            f"mse_loss() got a prediction of shape {prediction.shape} and a target of shape {target.shape}: "
+            f"mse_loss() got a prediction of shape {shapes[0]} and a target of shape {shapes[1]}: "
             "expected equal shapes, reshape one of them"
         )
     difference = prediction - target

@@ -73,7 +73,7 @@ def rotary_tables(positions, head_dim, base=10000.0, dtype="float32", device=Non
     """
     if head_dim % 2:
         raise ValueError(f"rotary_tables() got head_dim={head_dim}: expected an even number")
-    if isinstance(positions, int):
+    if isinstance(positions, (int, np.integer)):
         positions = np.arange(positions)
     elif isinstance(positions, Tensor):
         device = positions.device if device is None else device

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 from ..autograd import Tensor, primitive
-from ..backend import array_namespace
+from ..backend import array_namespace, backend_of
 
 
 @primitive(view=True)
@@ -98,6 +98,7 @@ def swapaxes(x, axis1, axis2):
     >>> ta.swapaxes(ta.zeros((2, 3, 4)), 0, -1).shape
     (4, 3, 2)
     """
+    x = _with_shape(x)
     order = list(range(x.ndim))
     axis1, axis2 = normalised_axis(axis1, x.ndim), normalised_axis(axis2, x.ndim)
     order[axis1], order[axis2] = axis2, axis1
@@ -114,6 +115,7 @@ def moveaxis(x, source, destination):
     >>> ta.moveaxis(ta.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
+    x = _with_shape(x)
     sources = normalised_axes(source, x.ndim)
     destinations = normalised_axes(destination, x.ndim)
     if len(sources) != len(destinations):
@@ -134,6 +136,7 @@ def expand_dims(x, axis):
     >>> ta.expand_dims(ta.zeros((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
+    x = _with_shape(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     new = normalised_axes(axis, x.ndim + count)
     lengths = iter(x.shape)
@@ -150,6 +153,7 @@ def squeeze(x, axis=None):
     >>> ta.squeeze(ta.zeros((1, 2, 1))).shape
     (2,)
     """
+    x = _with_shape(x)
     if axis is None:
         dropped = [position for position, length in enumerate(x.shape) if length == 1]
     else:
@@ -233,7 +237,7 @@ def concatenate(arrays, axis=0):
     >>> ta.concatenate([ta.ones(2), ta.zeros(1)])
     Tensor([1., 1., 0.])
     """
-    arrays = _sequence_of_arrays(arrays, "concatenate")
+    arrays = _sequence_of_arrays(arrays, axis, "concatenate")
     if axis is None:
         return concatenate([reshape(x, (-1,)) for x in arrays])
     first = arrays[0]
@@ -273,7 +277,7 @@ def stack(arrays, axis=0):
     >>> ta.stack([ta.ones(2), ta.zeros(2)], axis=-1).tolist()
     [[1.0, 0.0], [1.0, 0.0]]
     """
-    arrays = _sequence_of_arrays(arrays, "stack")
+    arrays = _sequence_of_arrays(arrays, axis, "stack")
     for position, x in enumerate(arrays):
         if x.shape != arrays[0].shape:
             raise ValueError(
@@ -361,12 +365,20 @@ def _check_matrices(x, name):
         raise ValueError(f"{name} needs matrices in the last two axes, got shape {tuple(x.shape)}")
 
 
-def _sequence_of_arrays(arrays, name):
-    if hasattr(arrays, "shape"):
-        arrays = list(arrays)  # the rows of one tensor
+def _with_shape(x, device=None):
+    """``x``, or the tensor that a sequence or a number means."""
+    return x if hasattr(x, "shape") else Tensor(x, device=device)
+
+
+def _sequence_of_arrays(arrays, axis, name):
+    if hasattr(axis, "shape"):
+        raise TypeError(f"{name} takes the tensors as one sequence: {name}([x, y], axis=0)")
+    arrays = list(arrays)  # of one tensor, its rows
     if not arrays:
         raise ValueError(f"{name} needs at least one array, got an empty sequence")
-    return [x if hasattr(x, "shape") else Tensor(x) for x in arrays]
+    given = [getattr(x, "_data", x) for x in arrays if hasattr(x, "shape")]
+    device = backend_of(given[0]).device if given else None
+    return [_with_shape(x, device) for x in arrays]
 
 
 def _without(shape, axis):

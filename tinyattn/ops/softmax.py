@@ -21,7 +21,7 @@ def exponentials(x, axis):
     """
     xp = array_namespace(x)
     x = wide_floats(x)
-    m = xp.max(x, axis=axis, keepdims=True)
+    m = (xp.max if x.size else xp.sum)(x, axis=axis, keepdims=True)  # of no scores, 0
     m = xp.where(m == -xp.inf, 0, m)  # -inf - -inf would be NaN
     return xp.where(x == m, 1, xp.exp(x - m)), m  # and so would inf - inf
 
