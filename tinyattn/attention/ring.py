@@ -13,8 +13,16 @@ import numpy as np
 
 from ..autograd import primitive
 from ..backend import backend_of
-from ..kernels.portable.ring_attention import shard_positions
+from ..kernels.portable.ring_attention import LoneRank, shard_positions
 from .dense import attention
+
+__all__ = [
+    "LoneRank",
+    "distributed_ring_attention",
+    "ring_attention",
+    "ring_over_sequence",
+    "split_sequence",
+]
 
 
 @primitive
@@ -121,19 +129,6 @@ def _position_mask(like, positions, communicator, causal):
         return None
     queries = positions[communicator.Get_rank()]
     return backend_of(like).asarray(np.concatenate(positions) <= queries[:, None])
-
-
-class LoneRank:
-    """A communicator of one rank, without MPI: what a program that was started alone talks to."""
-
-    def Get_rank(self):
-        return 0
-
-    def Get_size(self):
-        return 1
-
-    def allgather(self, value):
-        return [value]
 
 
 def split_sequence(x, communicator, layout="zigzag"):

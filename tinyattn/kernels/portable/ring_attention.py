@@ -93,6 +93,22 @@ def run_together(coroutines):
     return results
 
 
+class LoneRank:
+    """A communicator of one rank, without MPI: what a program that was started alone talks to."""
+
+    def Get_rank(self):
+        return 0
+
+    def Get_size(self):
+        return 1
+
+    def allgather(self, value):
+        return [value]
+
+    def __repr__(self):
+        return "one rank"
+
+
 def run_on(communicator, coroutine):
     """Drive one rank's coroutine; messages go to the next rank of an MPI communicator (mpi4py's interface)."""
     rank, size = communicator.Get_rank(), communicator.Get_size()
