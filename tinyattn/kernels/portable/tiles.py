@@ -87,7 +87,7 @@ def _scores(q, k, allowed, scale):
     xp = array_namespace(q)
     scores = xp.matmul(q * scale, xp.swapaxes(k, -1, -2))
     # A score of infinity takes all the weight, as the largest number does; inf - inf would be NaN.
-    scores = xp.minimum(scores, float(np.finfo(scores.dtype).max) / 2)
+    scores = xp.minimum(scores, float(np.finfo(scores.dtype).max))
     return scores if allowed is None else xp.where(allowed, scores, -xp.inf)
 
 
