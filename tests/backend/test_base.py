@@ -119,19 +119,36 @@ def test_writes_through_a_tracked_view_are_reported(backend):
     array = backend.zeros((2, 3), np.float32)
     tracked = backend.tracked(array, lambda: writes.append(1))
     assert writes == []
-    tracked[0] = 1.0
-    tracked[1][:2] = 2.0
-    tracked.T[2] = 3.0
-    tracked += 1
-    tracked.fill(0.5)
-    assert len(writes) == 5
+
+    def set_item(array):
+        array[0] = 1.0
+
+    def set_in_a_view(array):
+        array[1][:2] = 2.0
+
+    def set_in_a_transposed_view(array):
+        array.T[2] = 3.0
+
+    def add_in_place(array):
+        array += 1
+
+    def fill(array):
+        array.fill(0.5)
+
+    for write in (set_item, set_in_a_view, set_in_a_transposed_view, add_in_place, fill):
+        before = len(writes)
+        write(tracked)
+        assert len(writes) > before, (
+            write.__name__
+        )  # CuPy fills to set an item, and so reports twice
+    before = len(writes)
     assert backend.to_host(array).tolist() == [[0.5] * 3] * 2
     plain = backend.untracked(tracked)
     assert type(plain) is backend.array_type
     assert (ta.tensor([1.0, 1.0, 1.0], device=backend.device) * tracked).shape == (2, 3)
     doubled = tracked * 2  # of its own memory
     doubled += 1
-    assert len(writes) == 5
+    assert doubled.shape == (2, 3) and len(writes) == before
 
 
 def test_synchronize_returns(backend):
