@@ -34,8 +34,9 @@ def test_a_run_prints_its_way_and_says_how_to_go_on(call, text_file):
 
 def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_file, tmp_path):
     file = tmp_path / "options.json"
-    file.write_text(json.dumps({"preset": "nanogpt-cpu", "heads": 4, "steps": 3, "dim": 16}))
-    words = ["train", "--config", file, "--data", text_file, "--heads", 2, "--out", "given"]
+    options = {"preset": "nanogpt-cpu", "heads": 4, "steps": 3, "dim": 16, "out": "given"}
+    file.write_text(json.dumps(options))
+    words = ["train", "--config", file, "--data", text_file, "--heads", 2]
     assert call(*words, "--block-size", 8, "--layers", 1).status == 0
     config = RunDirectory.open("given").config()
     assert (config.run.preset, config.architecture.heads, config.run.steps) == ("nanogpt-cpu", 2, 3)

@@ -74,8 +74,8 @@ def _options_of_file(path):
     except UnicodeDecodeError:
         raise InputError(f"--config: {path} is not UTF-8 text") from None
     options = options_from_json(text, str(path))
-    # A run's own config.json names its directory, which is taken.
-    options.pop("out", None)
+    if options.get("out") and Path(options["out"]).resolve() == Path(path).resolve().parent:
+        del options["out"]  # a run's own config.json names its directory, which is taken
     return options
 
 
