@@ -107,3 +107,10 @@ def test_another_kind_plugs_in_with_its_own_options(tensor, registered):
         ta.scaled_dot_product_attention(q, k, v, kind="nearest", return_weights=True)
     with pytest.raises(TypeError, match=r"ranks.*window"):
         ta.scaled_dot_product_attention(q, k, v, kind="nearest", ranks=2)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("attn_mask", "mask"), ("is_causal", "causal")])
+def test_the_names_of_pytorchs_arguments_lead_to_ours(theirs, ours):
+    x = ta.ones((2, 3))
+    with pytest.raises(TypeError, match=rf"argument {theirs}: it is called {ours} here"):
+        ta.scaled_dot_product_attention(x, x, x, **{theirs: True})

@@ -356,3 +356,25 @@ def test_an_unknown_argument_is_named_with_those_that_exist(device):
         ta.softmax(x, dim=-1)
     with pytest.raises(TypeError, match=r"sum\(\) has no argument dtype: expected sum\(x, /, axis"):
         x.sum(dtype=np.float64)
+
+
+def test_shapes_that_do_not_broadcast_are_reported_by_the_operation(device):
+    x, y = ta.ones((2, 3), device=device), ta.ones(2, device=device)
+    for f in (ta.add, ta.maximum, lambda x, y: ta.where(x > 0, x, y)):
+        with pytest.raises(
+            ValueError, match=r"\(\) got inputs of shapes .*\(2, 3\) and \(2,\), which"
+        ):
+            f(x, y)
+
+
+def test_what_is_no_input_is_named(device):
+    class Foreign:
+        dtype, shape = np.dtype("f4"), (2,)
+
+    x = ta.ones(2, device=device)
+    with pytest.raises(TypeError, match=r"add\(\) got a .*Foreign: make it a tensor"):
+        ta.add(x, Foreign())
+    with pytest.raises(TypeError, match=r"add\(\) got None for y"):
+        ta.add(x, None)
+    with pytest.raises(TypeError, match=r"exp\(\) got None for x"):
+        ta.exp(None)

@@ -208,3 +208,10 @@ def test_logic_on_boolean_tensors_gives_plain_arrays(device):
 def test_an_empty_tensor_is_found_in_a_list(device):
     x, y = ta.zeros(0, device=device), ta.zeros(0, device=device)
     assert x in [y, x] and x not in [y]
+
+
+def test_tensors_on_different_devices_are_not_compared():
+    x, y = ta.ones(2, device="cpu"), ta.ones(2, device="strict")
+    for compare in (lambda: x > y, lambda: y == x, lambda: y <= x):
+        with pytest.raises(TypeError, match="nothing is moved silently"):
+            compare()

@@ -101,3 +101,13 @@ def test_parameters_may_be_given_by_position_or_by_name(device):
 def test_an_unknown_argument_is_an_error(device):
     with pytest.raises(TypeError, match="dim"):
         ta.ones(2, device=device).sum(dim=0)
+
+
+def test_names_of_pytorch_lead_to_those_of_numpy():
+    x = ta.ones((2, 3))
+    with pytest.raises(
+        AttributeError, match=r"'Tensor' object has no attribute 'unsqueeze'.*use expand_dims"
+    ):
+        x.unsqueeze(0)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        x.nonsense  # noqa: B018

@@ -128,3 +128,9 @@ def test_integers_and_lists_are_taken_as_float32(device, normalise):
             out = normalise(x, 3)
             assert out.dtype == "float32" and out.device == device
             np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)
+
+
+def test_a_row_may_be_named_by_a_number_of_numpys_and_scaled_by_a_list():
+    x = ta.tensor([[1.0, 3.0]])
+    y = ta.layer_norm(x, np.int64(2), weight=[1.0, 2.0])
+    np.testing.assert_allclose(y.numpy(), [[-1, 2]], rtol=1e-4)

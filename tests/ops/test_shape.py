@@ -323,3 +323,8 @@ def test_a_sequence_joins_the_device_of_the_tensors_beside_it(device):
 def test_tensors_one_by_one_are_told_apart_from_an_axis(name):
     with pytest.raises(TypeError, match=rf"as one sequence: {name}\(\[x, y\]"):
         getattr(ta, name)(ta.ones(2), ta.ones(2))
+
+
+def test_axes_that_are_no_permutation_are_shown_beside_the_shape(device):
+    with pytest.raises(ValueError, match=r"axes \(1, 2\) for shape \(2, 3, 4\): .* swapaxes"):
+        ta.zeros((2, 3, 4), device=device).transpose(1, 2)

@@ -15,6 +15,7 @@ from .window import sliding_window_attention
 
 _KINDS = {}  # name -> (function, the names of its own options)
 _SHARED = ("mask", "causal", "scale", "dropout_p")
+_NAMES_IN_PYTORCH = {"attn_mask": "mask", "is_causal": "causal"}
 
 
 def register_kind(name, function):
@@ -118,6 +119,11 @@ def scaled_dot_product_attention(
 
 def _refuse_options(kind, options, known):
     for name in options:
+        if name in _NAMES_IN_PYTORCH:
+            raise TypeError(
+                f"scaled_dot_product_attention() got an argument {name}: it is called {_NAMES_IN_PYTORCH[name]} here; "
+                "a mask is boolean, and causal is aligned at the last query and the last key"
+            )
         if name not in known:
             raise TypeError(
                 f'scaled_dot_product_attention() got an argument {name}, which kind="{kind}" does not take: '

@@ -157,7 +157,7 @@ class Primitive:
             arrays.append(value)
         if array_type is None:
             arrays = _as_arrays(arrays)
-            array_type = type(arrays[0])
+            array_type = next((type(array) for array in arrays if array is not None), np.ndarray)
         elif foreign:
             recorded = mode.grad and True in wanted
             arrays = _own_arrays(arrays, inputs, copy=self.view or recorded)
@@ -172,8 +172,8 @@ class Primitive:
                 if result is NotImplemented:
                     kernel = None
                     result = self.forward(*arrays, **parameters), None
-            except TypeError:
-                self._check_names(parameters)
+            except (TypeError, ValueError) as error:
+                self._explain(error, inputs, parameters)
                 raise
         out, residuals = result
         if type(out) is not array_type and not is_array(out):
@@ -266,7 +266,19 @@ class Primitive:
             parameters[name] = value
         return inputs[:count], parameters
 
-    def _check_names(self, parameters):
+    def _explain(self, error, inputs, parameters):
+        """Raise in place of ``error`` what says more, if a usual mistake is behind it."""
+        if "could not be broadcast" in str(error):
+            shapes = " and ".join(str(value.shape) for value in inputs if hasattr(value, "shape"))
+            raise ValueError(
+                f"{self.name}() got inputs of shapes {shapes}, which do not broadcast: counted from "
+                "the last, axes must have the same length, or length 1, or be missing"
+            ) from error
+        for name, value in zip(self.input_names, inputs, strict=False):
+            if value is None and "NoneType" in str(error):
+                raise TypeError(
+                    f"{self.name}() got None for {name}: expected a tensor, an array or a number"
+                ) from error
         for name in parameters:
             if name not in self.parameter_names:
                 hint = "; axis is what PyTorch calls dim" if name == "dim" else ""
@@ -276,6 +288,12 @@ class Primitive:
                 )
 
     def _mixed_devices(self, inputs):
+        for value in inputs:
+            if not isinstance(value, Tensor) and hasattr(value, "dtype") and not is_array(value):
+                kind = f"{type(value).__module__}.{type(value).__qualname__}"
+                return TypeError(
+                    f"{self.name}() got a {kind}: make it a tensor with tinyattn.tensor(...)"
+                )
         devices = ", ".join(
             f"{name} on {backend_of(getattr(value, '_data', value)).device}"
             for name, value in zip(

@@ -281,12 +281,22 @@ class Tensor:
             copied.grad = Tensor._wrap(self.grad._data.copy())
         return copied
 
+    def _beside(self, other):
+        """The array of ``other``, which must be on this device."""
+        array = _raw(other)
+        if is_array(array) and backend_of(array) is not backend_of(self._data):
+            raise TypeError(
+                f"a tensor on {self.device} is not compared with one on {backend_of(array).device}: "
+                "nothing is moved silently, move one with .to(device)"
+            )
+        return array
+
     # Comparisons and logic give plain arrays of the same device: they have no gradient.
 
     def __eq__(self, other):
         if other is None or isinstance(other, str):
             return NotImplemented
-        result = self._data == _raw(other)
+        result = self._data == self._beside(other)
         if isinstance(other, Tensor):
             result = backend_of(self._data).equality(result, self is other)
         return result
@@ -294,31 +304,31 @@ class Tensor:
     def __ne__(self, other):
         if other is None or isinstance(other, str):
             return NotImplemented
-        return self._data != _raw(other)
+        return self._data != self._beside(other)
 
     def __lt__(self, other):
-        return self._data < _raw(other)
+        return self._data < self._beside(other)
 
     def __le__(self, other):
-        return self._data <= _raw(other)
+        return self._data <= self._beside(other)
 
     def __gt__(self, other):
-        return self._data > _raw(other)
+        return self._data > self._beside(other)
 
     def __ge__(self, other):
-        return self._data >= _raw(other)
+        return self._data >= self._beside(other)
 
     def __invert__(self):
         return ~self._data
 
     def __and__(self, other):
-        return self._data & _raw(other)
+        return self._data & self._beside(other)
 
     def __or__(self, other):
-        return self._data | _raw(other)
+        return self._data | self._beside(other)
 
     def __xor__(self, other):
-        return self._data ^ _raw(other)
+        return self._data ^ self._beside(other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 

@@ -147,6 +147,31 @@ def _positive(self):
     return self
 
 
+NAMES_IN_PYTORCH = {
+    "view": "reshape",
+    "unsqueeze": "expand_dims",
+    "permute": "transpose",
+    "numel": "size",
+    "dim": "ndim",
+    "clone": "tinyattn.tensor(x), or x + 0 to stay in the graph",
+    "unbind": "iteration",
+    "chunk": "split",
+    "float": 'astype("float32")',
+    "double": 'astype("float64")',
+    "long": 'astype("int64")',
+}
+
+
+def _name_of_numpy(self, name):
+    hint = NAMES_IN_PYTORCH.get(name)
+    raise AttributeError(
+        f"{type(self).__name__!r} object has no attribute {name!r}"
+        + (f": array functions have NumPy's names, use {hint}" if hint else ""),
+        name=name,
+        obj=self,
+    )
+
+
 def _refuse_assignment(self, index, value):
     raise TypeError(
         "a tensor's elements are not assigned to, a graph may need the old ones: compute a new tensor with "
@@ -168,3 +193,4 @@ Tensor.cpu = _cpu
 Tensor.cuda = _cuda
 Tensor.__pos__ = _positive
 Tensor.__setitem__ = _refuse_assignment
+Tensor.__getattr__ = _name_of_numpy  # asked only for what there is not

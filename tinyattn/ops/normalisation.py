@@ -164,7 +164,8 @@ def _scaled(x, axes, eps):
 
 def _last_axes(operation, x, normalized_shape, eps, **affine):
     """The axes that make a row, counted from the end, once everything fits."""
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    is_number = isinstance(normalized_shape, (int, np.integer))
+    shape = (int(normalized_shape),) if is_number else tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise ValueError(
             f"{operation}() got x of shape {x.shape} and normalized_shape={normalized_shape}: "
@@ -173,9 +174,9 @@ def _last_axes(operation, x, normalized_shape, eps, **affine):
     if math.prod(shape) == 0:
         raise ValueError(f"{operation}() got rows without elements, normalized_shape={shape}")
     for name, value in affine.items():
-        if value is not None and tuple(value.shape) != shape:
+        if value is not None and np.shape(value) != shape:
             raise ValueError(
-                f"{operation}() got a {name} of shape {value.shape}: expected {shape}, that of a row"
+                f"{operation}() got a {name} of shape {np.shape(value)}: expected {shape}, that of a row"
             )
     if not eps > 0:
         raise ValueError(

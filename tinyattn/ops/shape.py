@@ -71,6 +71,9 @@ def transpose(x, /, axes=None):
     Args:
         axes: a permutation of the axes, which may count from the end; None reverses their order.
 
+    Raises:
+        ValueError: if that is no permutation.
+
     Backward. The cotangent's axis i is the input's axis ``axes[i]``, so it takes the inverse permutation: the one with
     ``inverse[axes[i]] = i``. For an exchange of two axes that is the permutation itself, for a cycle of three not.
 
@@ -78,7 +81,13 @@ def transpose(x, /, axes=None):
     >>> ta.transpose(ta.zeros((2, 3, 4)), (1, 2, 0)).shape
     (3, 4, 2)
     """
-    return array_namespace(x).transpose(x, axes)
+    try:
+        return array_namespace(x).transpose(x, axes)
+    except ValueError as error:
+        raise ValueError(
+            f"transpose got axes {axes} for shape {tuple(x.shape)}: expected each of its {x.ndim} axes once; "
+            "swapaxes exchanges two"
+        ) from error
 
 
 @transpose.vjp
