@@ -119,6 +119,7 @@ def test_a_config_file_that_is_none(refuse, tmp_path):
         (b"{", "is not JSON"),
         (b"[]", "must hold a JSON object"),
         (b'{"stepz": 3}', "unknown option 'stepz'"),
+        (b'{"run": {"out": 3}}', "--out must be text, given 3"),
         (b"\xff", "is not UTF-8"),
     ]:
         (tmp_path / "options.json").write_bytes(content)

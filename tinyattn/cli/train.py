@@ -46,7 +46,7 @@ def _run(options, source, processes):
         if source.config is not None:
             options = {**_options_of_file(source.config), **options}
         trainer = begin(make_config(options), processes=processes)
-    with make_display(trainer.config.run.steps) as display, _Interruption(display) as interruption:
+    with make_display(trainer.config.run.steps) as display, _Interruption() as interruption:
         display.note(describe_start(trainer))
         try:
             finished = trainer.train(display, lambda: interruption.asked)
@@ -74,7 +74,8 @@ def _options_of_file(path):
     except UnicodeDecodeError:
         raise InputError(f"--config: {path} is not UTF-8 text") from None
     options = options_from_json(text, str(path))
-    if options.get("out") and Path(options["out"]).resolve() == Path(path).resolve().parent:
+    out = options.get("out")
+    if isinstance(out, str) and Path(out).resolve() == Path(path).resolve().parent:
         del options["out"]  # a run's own config.json names its directory, which is taken
     return options
 
@@ -136,11 +137,13 @@ def _draw(trainer, display):
 
 
 class _Interruption:
-    """Turns the first Ctrl-C (or termination) into a request to stop; the second interrupts at once."""
+    """Turns the first Ctrl-C (or termination) into a request to stop; a second interrupts at once.
 
-    def __init__(self, display):
+    Nothing is printed here: a signal may come in the middle of another line.
+    """
+
+    def __init__(self):
         self.asked = False
-        self._display = display
         self._previous = {}
 
     def __enter__(self):

@@ -52,7 +52,8 @@ def draw_loss(path, metrics_path, baselines=None, title=""):
                 fontsize=8,
                 color="#525252",
             )
-        axes.set(xlabel="step", ylabel="loss (nats a character)", title=title)
+        axes.set(xlabel="step", ylabel="loss (nats a character)")
+        axes.set_title(title, parse_math=False)  # a file may have dollars in its name
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
         content = io.BytesIO()
