@@ -103,3 +103,23 @@ def test_a_backward_is_recorded_only_with_create_graph(x):
     assert x.grad.requires_grad
     (second,) = ta.grad(x.grad.sum(), x)
     assert second.tolist() == [2, 2]
+
+
+def test_threads_share_one_change_of_mode():
+    change = ta.no_grad()
+    inside, left = threading.Event(), threading.Event()
+    seen = []
+
+    def outlast():  # enters while the main thread is inside, and leaves after it
+        with change:
+            inside.set()
+            left.wait(5)
+        seen.append(ta.is_grad_enabled())
+
+    thread = threading.Thread(target=outlast)
+    with change:
+        thread.start()
+        inside.wait(5)
+    left.set()
+    thread.join()
+    assert ta.is_grad_enabled() and seen == [True]

@@ -7,7 +7,7 @@ from .walk import walk
 def grad(
     outputs, inputs, grad_outputs=None, create_graph=False, allow_unused=False, retain_graph=None
 ):
-    """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched.
+    """The gradients of ``outputs`` with respect to ``inputs``; no leaf's ``.grad`` is touched.
 
     Args:
         outputs: a tensor, or a sequence of them, whose gradients are added up.

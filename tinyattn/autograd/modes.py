@@ -16,6 +16,7 @@ class Mode(NamedTuple):
     grad: bool = True
     kernels: bool = True
     anomaly: bool = False
+    outer: "Mode | None" = None  # what holds again when the block is left
 
 
 current_mode = contextvars.ContextVar("tinyattn_mode", default=Mode())
@@ -25,19 +26,20 @@ class _ModeChange:
     """A change of mode: a context manager, and a decorator for functions and generator functions.
 
     The mode changes when the block is entered or the decorated function runs, and comes back when it is left,
-    also by an exception. A decorated generator has the changed mode inside and the caller's mode outside.
+    also by an exception. A decorated generator has the changed mode inside and the caller's mode outside. The change
+    itself keeps nothing, so that threads can share one, and a block can stand inside another of the same.
     """
 
     def __init__(self, **changes):
         self._changes = changes
-        self._tokens = []
 
     def __enter__(self):
-        self._tokens.append(current_mode.set(current_mode.get()._replace(**self._changes)))
+        outer = current_mode.get()
+        current_mode.set(outer._replace(**self._changes, outer=outer))
         return self
 
     def __exit__(self, *exception):
-        current_mode.reset(self._tokens.pop())
+        current_mode.set(current_mode.get().outer)
 
     def __call__(self, function):
         changes = self._changes
