@@ -146,7 +146,7 @@ def check_run(path, device, order, seed):
     """The parameters of a trained model, one after the other, along random directions."""
     loaded = load_run(path, device=device)
     model, random = loaded.model, np.random.default_rng(seed)
-    length = min(loaded.config.model.block_size, 16)
+    length = min(loaded.config.architecture.block_size, 16)
     ids = random.integers(0, len(loaded.vocabulary), (2, length + 1))
     named = list(model.named_parameters())
     ids = _on_device_of(named[0][1], ids)

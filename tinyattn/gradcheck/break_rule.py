@@ -43,7 +43,7 @@ LAYER_NORM = "return (p - mean_p - z * mean_pz) / sigma"
 CROSS_ENTROPY = "return xp.where(kept[..., None], g[..., None] * (softmax.rule(logits) - q), 0)"
 ATTENTION = "return weights * (dweights - xp.sum(weights * dweights, axis=-1, keepdims=True))"
 GELU = "return g * (cumulative + x * density)"
-MATMUL = "return xp.matmul(g, b_transposed)"
+MATMUL = "return xp.matmul(g, xp.swapaxes(b, -1, -2))"
 
 MISTAKES = {
     "softmax": [
@@ -120,13 +120,13 @@ MISTAKES = {
             "turns the cotangent's rows round",
             "matmul_vjp_a",
             MATMUL,
-            "return xp.matmul(g[::-1], b_transposed)",
+            "return xp.matmul(g[::-1], xp.swapaxes(b, -1, -2))",
         ),
         Mistake(
             "transposes the cotangent",
             "matmul_vjp_a",
             MATMUL,
-            "return xp.matmul(g.T, b_transposed)",
+            "return xp.matmul(g.T, xp.swapaxes(b, -1, -2))",
         ),
         Mistake("does not transpose a", "matmul_vjp_b", "xp.swapaxes(a, -1, -2)", "a"),
         Mistake("forgets the cotangent", "matmul_vjp_b", "-2), g)", "-2), g**0)"),

@@ -1,0 +1,73 @@
+"""Planted mistakes: which checks see them, and that they are gone afterwards."""
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn.gradcheck.break_rule import MISTAKES, break_rule, planted
+from tinyattn.gradcheck.rewrite import code_from, running, source_of
+
+# The table that was measured on published teaching engines.
+LIVES = {
+    ("softmax", "returns zeros"): {"ones"},
+    ("softmax", "is 7 times too large"): {"ones"},
+    ("softmax", "lacks the outer y"): {"ones"},
+    ("layer_norm", "returns zeros"): {"ones"},
+    ("layer_norm", "lacks the variance term"): {"ones"},
+    ("layer_norm", "has the wrong sign"): {"ones"},
+    ("layer_norm", "lacks the mean term"): {"sum(y**2)"},
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_random_cotangent_sees_every_mistake_and_the_others_those_of_the_table(name):
+    before = gradient(name)
+    outcomes = list(break_rule(name))
+    assert len(outcomes) >= 5
+    for outcome in outcomes:
+        assert outcome.seen["random"], outcome.mistake.what
+        expected = LIVES.get((name, outcome.mistake.what))
+        if expected is not None:
+            assert {check for check, seen in outcome.seen.items() if not seen} == expected
+    assert np.array_equal(gradient(name), before)
+
+
+def gradient(name):
+    x = ta.tensor(np.arange(16.0).reshape(4, 4) % 5, requires_grad=True)
+    calls = {
+        "softmax": lambda: ta.softmax(x),
+        "layer_norm": lambda: ta.layer_norm(x, 4),
+        "cross_entropy": lambda: ta.cross_entropy(x, np.array([0, 1, 2, 3])),
+        "attention": lambda: ta.scaled_dot_product_attention(x, x, x),
+        "matmul": lambda: x @ x,
+        "gelu": lambda: ta.gelu(x),
+    }
+    with ta.reference():
+        y = calls[name]()
+        return ta.grad(y, x, ta.tensor(np.cos(np.arange(y.size)).reshape(y.shape)))[0].numpy()
+
+
+def test_every_mistake_changes_a_line_that_is_there():
+    for name, mistakes in MISTAKES.items():
+        for mistake in mistakes:
+            with planted(name, mistake):
+                pass
+
+
+def test_an_unknown_operation_is_refused():
+    with pytest.raises(ValueError, match="expected one of softmax"):
+        next(break_rule("sofmax"))
+
+
+def test_the_own_text_comes_back_after_an_error():
+    def double(x):
+        return 2 * x
+
+    with (
+        pytest.raises(RuntimeError),
+        running(double, code_from(double, "def f(x):\n    return 3 * x")),
+    ):
+        assert double(1) == 3
+        raise RuntimeError
+    assert double(1) == 2
+    assert source_of(double).splitlines()[0].startswith("def double")

@@ -1,0 +1,49 @@
+"""The page stands alone, and shows what the survey found."""
+
+import re
+import xml.dom.minidom
+
+import pytest
+
+from tinyattn.gradcheck.curve import step_curve
+from tinyattn.gradcheck.page import page
+from tinyattn.gradcheck.survey import Row, survey_primitives
+
+
+@pytest.fixture(scope="module")
+def text():
+    rows = list(survey_primitives(["softmax", "add"]))
+    rows.append(Row("wrong", "block", cases=1, faults=["the gradient of <b> is wrong"]))
+    curves = [step_curve("softmax"), step_curve("add")]
+    return page(rows, curves, "WRONG: 1 of 5", False, "float64 & more")
+
+
+def test_it_needs_no_network(text):
+    assert not re.search(r"https?://|<script|<link|@import|url\(", text)
+
+
+def test_it_shows_every_row_and_curve_and_fault(text):
+    assert text.count("<tr>") == 1 + 5
+    assert text.count("<figure") == 2 and 'href="#softmax"' in text
+    assert "the gradient of &lt;b&gt; is wrong" in text and "float64 &amp; more" in text
+
+
+def test_its_drawings_are_well_formed_and_inside_their_frame(text):
+    for drawing in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL):
+        xml.dom.minidom.parseString(drawing)
+        assert "nan" not in drawing and "inf" not in drawing
+        width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing).groups())
+        for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", drawing):
+            assert 0 <= float(x) <= width and 0 <= float(y) <= height
+
+
+def test_it_is_light_and_dark(text):
+    assert "prefers-color-scheme: dark" in text and "color-scheme: light dark" in text
+
+
+def test_the_curve_has_its_valley_where_rounding_meets_truncation():
+    curve = step_curve("softmax")
+    step, error = curve.best
+    assert 1e-7 < step < 1e-4 and error < 1e-9
+    assert curve.complex_step < 1e-14
+    assert curve.truncates and not step_curve("add").truncates

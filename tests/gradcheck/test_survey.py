@@ -1,0 +1,94 @@
+"""The survey covers everything, and says what is wrong."""
+
+import importlib
+import pkgutil
+import sys
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn.autograd import PRIMITIVES, primitive
+from tinyattn.autograd.primitive import registered_kernels
+from tinyattn.gradcheck.cases import CASES
+from tinyattn.gradcheck.survey import has_kernel, survey_primitive, survey_primitives
+
+
+def library_primitives():
+    for floor in ("ops", "attention"):
+        package = importlib.import_module(f"tinyattn.{floor}")
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+    return sorted(
+        name
+        for name, one in PRIMITIVES.items()
+        if one.forward.__module__.startswith(("tinyattn.ops", "tinyattn.attention"))
+    )
+
+
+@pytest.mark.parametrize("name", library_primitives())
+def test_every_primitive_is_right_by_rule_and_by_kernel(name, device):
+    order = (
+        2 if device == "cpu" else 1
+    )  # the second order runs the same rules, slowly on the others
+    for row in survey_primitives([name], device=device, order=order):
+        assert row.passed, "\n".join(row.faults)
+        assert row.cases and row.relative_error < 1e-6
+
+
+def test_the_table_names_only_what_exists():
+    assert set(CASES) <= set(library_primitives())
+
+
+def test_every_kernel_is_surveyed():
+    kernels = {name for name, kind in registered_kernels() if kind == "cpu"}
+    assert kernels <= set(CASES) and all(has_kernel(name, "cpu") for name in kernels)
+    assert [row.version for row in survey_primitives(["gelu"])] == ["rule", "kernel"]
+
+
+@pytest.fixture
+def strange():
+    @primitive
+    def strange(x, /):
+        return x * x
+
+    @strange.vjp
+    def strange_vjp(g, _out, x):
+        return g * x
+
+    yield strange
+    del PRIMITIVES["strange"]
+    CASES.pop("strange", None)
+
+
+def test_a_primitive_without_a_case_is_a_fault(strange):
+    row = survey_primitive("strange", "rule")
+    assert not row.passed and "has no case" in row.faults[0]
+
+
+def test_a_wrong_primitive_is_a_fault(strange):
+    CASES["strange"] = CASES["square"]
+    row = survey_primitive("strange", "rule")
+    assert len(row.faults) >= 2 and "strange" in row.faults[0]
+
+
+def test_a_crash_is_a_fault_and_not_the_end(strange, monkeypatch):
+    CASES["strange"] = CASES["square"]
+    monkeypatch.setitem(strange.vjps, 0, lambda g, _out, x: 1 / 0)
+    row = survey_primitive("strange", "rule")
+    assert "ZeroDivisionError" in row.faults[0]
+
+
+def test_a_wrong_kernel_is_a_fault(monkeypatch):
+    kernels = sys.modules["tinyattn.autograd.primitive"]._KERNELS
+    forward, backward = kernels["softmax", "cpu"]
+    wrong = forward, lambda g, residuals: 1.0001 * backward(g, residuals)
+    monkeypatch.setitem(kernels, ("softmax", "cpu"), wrong)
+    assert survey_primitive("softmax", "rule").passed
+    assert not survey_primitive("softmax", "kernel").passed
+
+
+def test_inputs_are_drawn_again_and_again_the_same():
+    first, again = CASES["matmul"][1].draw(3), CASES["matmul"][1].draw(3)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert isinstance(ta.tensor(first[0]), ta.Tensor)

@@ -1,0 +1,61 @@
+"""A fixed sample of the mutants, killed in every run; all of them with ``python -m tests.mutants``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.mutants.operators import changes
+from tests.mutants.run import check_the_checks, find_mutants
+
+SAMPLE_EVERY = 61
+
+
+@pytest.fixture(scope="module")
+def mutants():
+    return find_mutants()
+
+
+def test_there_are_enough_of_every_kind(mutants):
+    assert len(mutants) >= 1000
+    kinds = {mutant.change.kind for mutant in mutants}
+    assert kinds >= {
+        "swap an operator",
+        "drop a term",
+        "drop a factor",
+        "drop a sign",
+        "change an axis",
+        "drop a transpose",
+        "alter a constant",
+        "skip an accumulation",
+        "skip a statement",
+    }
+
+
+def test_a_fixed_sample_is_killed(mutants):
+    sample = mutants[::SAMPLE_EVERY]
+    check_the_checks(sample)
+    survivors = [
+        mutant.key for mutant in sample if mutant.is_killed() is None and mutant.reason is None
+    ]
+    assert not survivors, "\n".join(survivors)
+
+
+def test_a_change_is_one_change():
+    import ast
+
+    tree = ast.parse("def f(g, x):\n    return g * x - x.T")
+    found = {change.after for change in changes(tree)}
+    assert found == {
+        "return -(g * x - x.T)",
+        "return g * x + x.T",
+        "return g * x",
+        "return x.T",
+        "return g / x - x.T",
+        "return g - x.T",
+        "return x - x.T",
+        "return g * x - x",
+    }
+    assert ast.unparse(tree) == "def f(g, x):\n    return g * x - x.T"
