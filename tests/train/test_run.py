@@ -41,9 +41,15 @@ def test_no_file_is_a_pickle_and_names_are_those_announced(run):
 
 
 def test_a_directory_that_holds_a_run_is_not_overwritten(run):
+    write(run, 1)
     with pytest.raises(InputError, match="already holds a run"):
         RunDirectory.create(run.path, make_config(), CharVocabulary("xyz"))
     assert run.vocabulary() == CharVocabulary("abc")
+
+
+def test_a_run_killed_before_its_first_state_can_be_begun_again(run):
+    again = RunDirectory.create(run.path, make_config(steps=9), CharVocabulary("xyz"))
+    assert again.vocabulary() == CharVocabulary("xyz")
 
 
 def test_what_is_no_run_is_refused(tmp_path):

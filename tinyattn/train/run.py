@@ -57,7 +57,7 @@ class RunDirectory:
         run = cls(path)
         if not run.path.is_dir():
             raise InputError(f"there is no directory {path}: give one that tinyattn train wrote")
-        if not run.holds_run():
+        if not (run.path / "config.json").exists():
             raise InputError(
                 f"{path} is not a run (it has no config.json): "
                 f"give a directory that tinyattn train wrote"
@@ -65,8 +65,8 @@ class RunDirectory:
         return run
 
     def holds_run(self):
-        """Whether a run was begun here."""
-        return (self.path / "config.json").exists() or any(map(self.has_state, STATES))
+        """Whether a state was saved here; what was killed before its first one can be begun again."""
+        return any(map(self.has_state, STATES))
 
     def write_config(self, config):
         """Write ``config.json``."""
