@@ -69,7 +69,8 @@ def main(run):
     unigram = dataset.baselines["unigram"]
     last = max(steps // 10, 1)
     print(
-        f"{pathlib.Path(run.options.data).name}, {steps} steps of {batch_size} texts of {BLOCK} characters, 2 blocks of {dim}\n"
+        f"{pathlib.Path(run.options.data).name}, {steps} steps of {batch_size} texts of {BLOCK} characters, "
+        f"2 blocks of {dim}\n"
     )
     run.print_table(
         ("attention", f"loss, last {last} steps", "validation loss", "seconds", "ms a step"),

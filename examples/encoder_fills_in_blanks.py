@@ -110,7 +110,7 @@ def fill_documentation(kind, steps):
         lambda: batches.draw()[0],
         steps,
         6e-3,
-        5,
+        6,
         lambda model: score(model, texts, BLOCK // 2),
     )
 
@@ -139,7 +139,7 @@ def main(run):
         ylim=(0, 1.05),
     )
     if not run.quick:
-        documentation = {kind: fill_documentation(kind, 500) for kind in KINDS}
+        documentation = {kind: fill_documentation(kind, 600) for kind in KINDS}
         print("\ngaps in Python's documentation:\n")
         rows = zip(*documentation.values())
         run.print_table(
