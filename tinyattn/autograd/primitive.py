@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 
-from ..backend import backend_of, get_backend, is_array
+from ..backend import backend_of, is_array
 from . import anomaly
+from .inputs import is_double, on_default_device, plain_input, settled
 from .modes import current_mode
 from .node import Node, Outline
 from .tensor import Tensor
@@ -149,18 +150,18 @@ class Primitive:
                 kind = type(value)
                 if kind is not float and kind is not int and value is not None:
                     foreign = True
-                    value = _plain_input(value)
+                    value = plain_input(value)
             if array_type is not type(value) and hasattr(value, "dtype"):
                 if array_type is not None:
                     raise self._mixed_devices(inputs)
                 array_type = type(value)
             arrays.append(value)
         if array_type is None:
-            arrays = _as_arrays(arrays)
+            arrays = on_default_device(arrays)
             array_type = next((type(array) for array in arrays if array is not None), np.ndarray)
         elif foreign:
             recorded = mode.grad and True in wanted
-            arrays = _own_arrays(arrays, inputs, copy=self.view or recorded)
+            arrays = settled(arrays, inputs, copy=self.view or recorded)
 
         kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
         result = NotImplemented
@@ -181,7 +182,7 @@ class Primitive:
         if out.dtype.char in "de" and parameters.get("dtype") is None:
             if out.dtype.char == "e":
                 out = self._of_short_integers(out, arrays, parameters)
-            elif not any(_is_double(array) for array in arrays):
+            elif not any(is_double(array) for array in arrays):
                 out = out.astype(np.float32)  # float64 comes from float64 only
         line = None
         if mode.anomaly:
@@ -361,46 +362,3 @@ def _kind_of(array_type):
     if array_type is np.ndarray:
         return "cpu"
     return "strict" if array_type.__name__ == "StrictArray" else "cuda"
-
-
-def _is_double(value):
-    return hasattr(value, "dtype") and value.dtype.char in "dD"
-
-
-def _plain_input(value):
-    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, which promote nothing."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if is_array(value):
-        return backend_of(value).untracked(value)
-    return value
-
-
-def _as_arrays(values):
-    """Scalars and sequences as arrays of the default device, for calls such as ``exp(2.0)``."""
-    backend = get_backend()
-    return [
-        value if value is None or is_array(value) else Tensor(value, device=backend.device)._data
-        for value in values
-    ]
-
-
-def _own_arrays(values, inputs, copy):
-    """What was given as no Tensor, as arrays that stay as they are.
-
-    A sequence becomes an array on the device of the others; its floating-point numbers take the dtype of the first
-    floating-point array, or float32. An array is copied where backward or a view goes on to read it: its owner may
-    write into it in the meantime, of which no version counter would tell.
-    """
-    given = [value for value in values if hasattr(value, "dtype")]
-    backend = backend_of(given[0])
-    floating = next((array.dtype for array in given if array.dtype.kind == "f"), np.float32)
-    arrays = []
-    for value, original in zip(values, inputs, strict=True):
-        if isinstance(value, (list, tuple)):
-            host = np.array(value)
-            value = backend.asarray(host.astype(floating) if host.dtype.kind == "f" else host)
-        elif copy and not isinstance(original, Tensor) and hasattr(value, "dtype"):
-            value = value.copy()
-        arrays.append(value)
-    return arrays

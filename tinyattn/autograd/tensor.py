@@ -5,7 +5,8 @@ import weakref
 
 import numpy as np
 
-from ..backend import backend_of, get_backend, is_array
+from ..backend import backend_of, is_array
+from .inputs import fresh_array, raw
 
 
 class Tensor:
@@ -34,7 +35,7 @@ class Tensor:
     __array_ufunc__ = None  # so that NumPy leaves `array * tensor` to __rmul__
 
     def __init__(self, data, requires_grad=False, dtype=None, device=None):
-        self._data = _own_array(data, dtype, device)
+        self._data = fresh_array(data, dtype, device)
         self._node = None
         self._requires_grad = False
         self._version = [0]  # shared by all tensors that share this memory
@@ -283,7 +284,7 @@ class Tensor:
 
     def _beside(self, other):
         """The array of ``other``, which must be on this device."""
-        array = _raw(other)
+        array = raw(other)
         if is_array(array) and backend_of(array) is not backend_of(self._data):
             raise TypeError(
                 f"a tensor on {self.device} is not compared with one on {backend_of(array).device}: "
@@ -356,50 +357,3 @@ def tensor(data, requires_grad=False, dtype=None, device=None):
     (2, 2)
     """
     return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
-
-
-def _raw(value):
-    return value._data if isinstance(value, Tensor) else value
-
-
-def _own_array(data, dtype, device):
-    """A fresh array with the content of ``data`` on the wanted device."""
-    stays = device is None and (isinstance(data, Tensor) or not isinstance(data, np.ndarray))
-    data = _raw(data)
-    if is_array(data):
-        home = backend_of(data)
-        backend = home if stays else get_backend(device)
-        _check_numeric(data, data.dtype)
-        if backend is home:
-            return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
-        host = np.array(home.to_host(data), dtype=dtype)
-    else:
-        backend = get_backend(device)
-        host = _host_array(data, dtype)
-    return backend.asarray(host)
-
-
-def _host_array(data, dtype):
-    if isinstance(data, (list, tuple)) and any(
-        getattr(entry, "requires_grad", False) for entry in data
-    ):
-        raise TypeError(
-            "a tensor of tensors that require a gradient would cut the graph: use stack() or concatenate()"
-        )
-    try:
-        host = np.array(data, dtype=dtype)
-    except (ValueError, TypeError) as error:
-        raise TypeError(
-            f"cannot make a tensor of {type(data).__name__}: expected numbers in a regular nested sequence ({error})"
-        ) from error
-    _check_numeric(data, host.dtype)
-    if dtype is None and host.dtype == np.float64:
-        host = host.astype(np.float32)
-    return host
-
-
-def _check_numeric(data, dtype):
-    if dtype.kind not in "biufc":
-        raise TypeError(
-            f"cannot make a tensor of {type(data).__name__} with elements of dtype {dtype}: expected numbers"
-        )

@@ -1,0 +1,102 @@
+"""What users hand over - numbers, sequences, arrays, tensors - as the arrays that operations work on."""
+
+import numpy as np
+
+from ..backend import backend_of, get_backend, is_array
+
+
+def raw(value):
+    """The array of a Tensor; anything else as it is."""
+    return value._data if getattr(value, "is_tensor", False) else value
+
+
+def is_double(value):
+    """Whether ``value`` is an array of float64 (or the complex numbers made of it)."""
+    return hasattr(value, "dtype") and value.dtype.char in "dD"
+
+
+def plain_input(value):
+    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, which promote nothing."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_array(value):
+        return backend_of(value).untracked(value)
+    return value
+
+
+def on_default_device(values):
+    """Scalars and sequences as arrays of the default device, for calls such as ``exp(2.0)``."""
+    return [
+        value if value is None or is_array(value) else fresh_array(value, None, None)
+        for value in values
+    ]
+
+
+def settled(values, inputs, copy):
+    """What was given as no Tensor, as arrays that stay as they are.
+
+    A sequence becomes an array on the device of the others; its floating-point numbers take the dtype of the first
+    floating-point array, or float32. With ``copy`` an array is copied, because backward or a view goes on to read it:
+    its owner may write into it in the meantime, of which no version counter would tell.
+    """
+    given = [value for value in values if hasattr(value, "dtype")]
+    backend = backend_of(given[0])
+    floating = next((array.dtype for array in given if array.dtype.kind == "f"), np.float32)
+    arrays = []
+    for value, original in zip(values, inputs, strict=True):
+        if isinstance(value, (list, tuple)):
+            host = _numbers(value)
+            value = backend.asarray(host.astype(floating) if host.dtype.kind == "f" else host)
+        elif copy and is_array(value) and not getattr(original, "is_tensor", False):
+            value = value.copy()
+        arrays.append(value)
+    return arrays
+
+
+def fresh_array(data, dtype, device):
+    """A fresh array with the content of ``data`` on the wanted device."""
+    is_tensor = getattr(data, "is_tensor", False)
+    data = raw(data)
+    if not is_array(data):
+        host = _numbers(data, dtype)
+        if dtype is None and host.dtype == np.float64:
+            host = host.astype(np.float32)
+        return get_backend(device).asarray(host)
+    _check_numeric(data, data.dtype)
+    home = backend_of(data)
+    # A tensor has a device; an array of the host is data that has none yet.
+    stays = device is None and (is_tensor or not isinstance(data, np.ndarray))
+    backend = home if stays else get_backend(device)
+    if backend is home:
+        return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
+    return backend.asarray(np.array(home.to_host(data), dtype=dtype))
+
+
+def _numbers(data, dtype=None):
+    """A number or a nested sequence as a NumPy array."""
+    _refuse_to_cut_a_graph(data)
+    try:
+        host = np.array(data, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise TypeError(
+            f"cannot make a tensor of {type(data).__name__}: expected numbers in a regular nested sequence ({error})"
+        ) from error
+    _check_numeric(data, host.dtype)
+    return host
+
+
+def _refuse_to_cut_a_graph(data):
+    if not isinstance(data, (list, tuple)):
+        return
+    holds_tensors = any(getattr(kind, "is_tensor", False) for kind in set(map(type, data)))
+    if holds_tensors and any(getattr(entry, "requires_grad", False) for entry in data):
+        raise TypeError(
+            "an array of tensors that require a gradient would cut the graph: use stack() or concatenate()"
+        )
+
+
+def _check_numeric(data, dtype):
+    if dtype.kind not in "biufc":
+        raise TypeError(
+            f"cannot make a tensor of {type(data).__name__} with elements of dtype {dtype}: expected numbers"
+        )
