@@ -70,6 +70,18 @@ def test_a_wrong_gradient_is_seen_along_random_directions(wrong_cube, random):
     assert caught.value.index is None
 
 
+def test_the_operation_at_fault_is_found_in_a_function_of_many(wrong_cube, random):
+    x = ta.tensor(random.standard_normal((3, 4)))
+    with pytest.raises(GradcheckError, match="wrong by itself") as caught:
+        ta.gradcheck(lambda x: ta.softmax(wrong_cube(ta.sin(x)) + x), x)
+    assert caught.value.op == "wrong_cube"
+
+
+def test_where_every_operation_is_right_the_graph_was_left(x):
+    with pytest.raises(GradcheckError, match=r"leave the graph: detach"):
+        ta.gradcheck(lambda x: ta.exp(x) * x.detach(), x)
+
+
 def test_a_wrong_second_derivative_is_seen_by_order_2_only(x):
     def detached_slope(x):
         """x**2, by a backward that hides its dependence on x from the second order."""

@@ -16,6 +16,7 @@ class Mode(NamedTuple):
     grad: bool = True
     kernels: bool = True
     anomaly: bool = False
+    watch: "object | None" = None  # called with each operation that runs
     outer: "Mode | None" = None  # what holds again when the block is left
 
 
@@ -163,6 +164,21 @@ class detect_anomaly(_ModeChange):
 
     def __init__(self):
         super().__init__(anomaly=True)
+
+
+class watch_operations(_ModeChange):
+    """Call ``function(primitive, arrays, parameters)`` for each operation that runs inside, after it has run.
+
+    >>> import tinyattn as ta
+    >>> names = []
+    >>> with watch_operations(lambda primitive, arrays, parameters: names.append(primitive.name)):
+    ...     _ = ta.exp(ta.tensor([0.0])) * 2
+    >>> names
+    ['exp', 'mul']
+    """
+
+    def __init__(self, function):
+        super().__init__(watch=function)
 
 
 def is_grad_enabled():

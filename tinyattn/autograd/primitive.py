@@ -188,6 +188,8 @@ class Primitive:
         if mode.anomaly:
             line = anomaly.calling_line()
             anomaly.check_forward(self.name, out, arrays, parameters, line)
+        if mode.watch is not None:
+            mode.watch(self, arrays, parameters)
 
         tensor = Tensor._wrap(out)
         if self.view and isinstance(inputs[0], Tensor):

@@ -10,6 +10,7 @@ from ..autograd import Tensor
 from ..backend import is_array
 from .complex_step import complex_slopes
 from .containers import flatten
+from .culprit import find_culprit
 from .numeric import UNIT_ROUNDOFF, Line, bends, extrapolated, kink
 from .problem import Argument, FirstOrder, SecondOrder, lent_arrays, named_parameters
 from .report import ArgumentReport, GradcheckError, GradcheckWarning, Kink, Report
@@ -88,6 +89,7 @@ def gradcheck(
         directions=directions,
         oracle=oracle,
         upcast=upcast,
+        find_fault=True,
     )
     if not report.passed:
         raise report.error()
@@ -132,8 +134,11 @@ class Settings:
             raise ValueError(f"eps is {self.eps!r}: expected a positive step")
 
 
-def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, **settings):
-    """The check of ``gradcheck`` with the same arguments, but the outcome as a ``Report``, right or wrong."""
+def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=False, **settings):
+    """The check of ``gradcheck`` with the same arguments, but the outcome as a ``Report``, right or wrong.
+
+    With ``find_fault`` each operation of a function that fails is checked by itself.
+    """
     started = time.perf_counter()
     settings = Settings(**settings)
     arguments, slots = _arguments(inputs, params, upcast)
@@ -168,9 +173,19 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, **settings):
         )
         if not report.passed:
             _blame_randomness(first, base=None)
+            if find_fault:
+                report.searched = True
+                report.culprit = _culprit(first)
     report.evaluations = first.evaluations
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _culprit(first):
+    try:
+        return find_culprit(first, examine)
+    except (GradcheckError, TypeError, ValueError, RuntimeError):
+        return None  # an operation that cannot be checked alone: the report names the function
 
 
 # ------------------------------------------------------------------------------------------------ before the check

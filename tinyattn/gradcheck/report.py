@@ -100,6 +100,8 @@ class Report:
     seconds: float = 0.0
     operations: tuple = ()
     call: str = ""
+    searched: bool = False  # whether each operation was checked by itself
+    culprit: str | None = None  # the first that was wrong
 
     @property
     def passed(self):
@@ -125,12 +127,12 @@ class Report:
         """The ``GradcheckError`` that says what is wrong: the argument with the largest relative error."""
         wrong = [argument for argument in self.arguments if argument.failures]
         worst = max(wrong, key=lambda argument: _for_order(argument.relative_error))
-        op = op or (self.operations[0] if len(self.operations) == 1 else self.function)
+        op = op or self.culprit or self.function
         what = "second-order gradient" if worst.order == 2 else "gradient"
         where = "along a random direction" if worst.worst_index is None else f"[{_index(worst)}]"
         lines = [
             f"the {what} of {worst.name} is wrong",
-            f"  operation   {op}" + _among(self.operations),
+            f"  operation   {op}" + self._where_to_look(worst),
             f"  argument    {worst.name}, shape {worst.shape}",
             f"  worst at    {where}",
             f"  numeric     {worst.numeric:.12g}",
@@ -154,6 +156,18 @@ class Report:
             call=self.call,
         )
 
+    def _where_to_look(self, worst):
+        several = len(self.operations) > 1
+        among = f" of {self.function}, which runs {', '.join(self.operations)}" if several else ""
+        if self.culprit:
+            return f", wrong by itself at the numbers it meets here{among[:300]}"
+        if self.searched and worst.order == 1:
+            return (
+                "; each operation is right by itself, so that something must leave the graph: "
+                "detach(), .data, .numpy()"
+            )
+        return ""
+
 
 def _for_order(number):
     return np.inf if np.isnan(number) else number
@@ -161,10 +175,6 @@ def _for_order(number):
 
 def _index(argument):
     return ", ".join(map(str, argument.worst_index))
-
-
-def _among(operations):
-    return f"  (it runs {', '.join(operations)})" if 1 < len(operations) <= 12 else ""
 
 
 def _ratio(argument):
