@@ -100,6 +100,14 @@ def test_content_with_another_digest_is_refused(server, tmp_path):
         shakespeare_corpus(server.url, "0" * 64, tmp_path)
 
 
+def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        InputError, match=r"cannot keep Tiny Shakespeare in .*file.* TINYATTN_CACHE"
+    ):
+        shakespeare_corpus(server.url, "0" * 64, tmp_path / "file" / "folder")
+
+
 def test_no_network_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot fetch Tiny Shakespeare"):
         shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)

@@ -122,6 +122,11 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
             f"get the file elsewhere and give it with --data FILE"
         ) from None
     except OSError as error:
+        if error.filename:
+            raise InputError(
+                f"cannot keep Tiny Shakespeare in {folder} ({error.strerror}): "
+                f"name another folder in the environment as TINYATTN_CACHE"
+            ) from None
         raise InputError(
             f"cannot fetch Tiny Shakespeare from {url} ({type(error).__name__}): "
             f"get the file elsewhere and give it with --data FILE"
