@@ -162,14 +162,21 @@ NAMES_IN_PYTORCH = {
 }
 
 
-def _name_of_numpy(self, name):
-    hint = NAMES_IN_PYTORCH.get(name)
-    raise AttributeError(
-        f"{type(self).__name__!r} object has no attribute {name!r}"
-        + (f": array functions have NumPy's names, use {hint}" if hint else ""),
-        name=name,
-        obj=self,
-    )
+class _NamedOtherwise:
+    """What PyTorch calls otherwise: the attribute is missing, and the error says what to use.
+
+    Not ``__getattr__``, which would slow down every attribute of a tensor.
+    """
+
+    def __init__(self, name, use):
+        self._name = name
+        self._use = use
+
+    def __get__(self, tensor, owner):
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}: "
+            f"array functions have NumPy's names, use {self._use}"
+        )
 
 
 def _refuse_assignment(self, index, value):
@@ -193,4 +200,5 @@ Tensor.cpu = _cpu
 Tensor.cuda = _cuda
 Tensor.__pos__ = _positive
 Tensor.__setitem__ = _refuse_assignment
-Tensor.__getattr__ = _name_of_numpy  # asked only for what there is not
+for _name, _use in NAMES_IN_PYTORCH.items():
+    setattr(Tensor, _name, _NamedOtherwise(_name, _use))
