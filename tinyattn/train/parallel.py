@@ -22,9 +22,8 @@ from ..autograd.walk import walk
 from ..backend import Random, use_random
 
 IGNORED_TARGET = -100  # places that the mean of the loss leaves out
-TOKENS_AT_ONCE = (
-    4096  # of a shard: bounds the activations that are alive, and keeps them near the cache
-)
+# Of a shard: bounds the activations that are alive, and keeps them near the cache.
+TOKENS_AT_ONCE = 2048
 
 
 def available_cores():
