@@ -222,3 +222,10 @@ def test_one_element_is_a_view_too(device):
     x = ta.tensor([1.0, 2.0], device=device)
     x[1].data[...] = 5.0
     assert x.tolist() == [1, 5]
+
+
+def test_an_element_that_is_named_often_gets_the_sum_of_float16_in_float32(device):
+    x = ta.tensor(np.zeros(2, np.float16), requires_grad=True, device=device)
+    y = x[np.zeros(5000, int)]  # counting by ones, float16 ends at 2048
+    y.backward(ta.tensor(np.ones(5000, np.float16), device=device))
+    assert x.grad.tolist() == [5000, 0] and x.grad.dtype == np.float16

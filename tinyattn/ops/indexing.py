@@ -11,6 +11,7 @@ import numpy as np
 
 from ..autograd import Tensor, primitive
 from ..backend import backend_of, is_array
+from .conversion import at_least_float32, in_dtype_of
 from .shape import normalised_axis
 
 
@@ -90,9 +91,10 @@ def scatter(x, /, index, shape):
     >>> scatter(Tensor([1.0, 2.0, 3.0]), index=(np.array([0, 0, 2]),), shape=(4,))
     Tensor([3., 0., 3., 0.])
     """
-    y = backend_of(x).zeros(shape, x.dtype)
-    _add_at(y, index, x)
-    return y
+    wide = at_least_float32(x)
+    y = backend_of(x).zeros(shape, wide.dtype)
+    _add_at(y, index, wide)
+    return in_dtype_of(x, y)
 
 
 @scatter.vjp
