@@ -378,3 +378,14 @@ def test_what_is_no_input_is_named(device):
         ta.add(x, None)
     with pytest.raises(TypeError, match=r"exp\(\) got None for x"):
         ta.exp(None)
+
+
+def test_an_argument_given_twice_and_an_axis_that_is_none_are_named(device):
+    x = ta.ones((2, 3), device=device)
+    with pytest.raises(TypeError, match=r"add\(\) got x twice"):
+        ta.add(x, x, x=x)
+    for f in (ta.sum, ta.softmax, ta.max):
+        with pytest.raises(TypeError, match=rf"{f.name}\(\) got a list as axis: expected a whole"):
+            f(x, axis=[0, 1])
+    with pytest.raises(TypeError, match=r"the maximum of two is maximum\(x, y\)"):
+        ta.max(x, x)

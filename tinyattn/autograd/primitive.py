@@ -283,12 +283,21 @@ class Primitive:
                     f"{self.name}() got None for {name}: expected a tensor, an array or a number"
                 ) from error
         for name in parameters:
+            if name in self.input_names:
+                raise TypeError(f"{self.name}() got {name} twice, by position and by name")
             if name not in self.parameter_names:
                 hint = "; axis is what PyTorch calls dim" if name == "dim" else ""
                 raise TypeError(
                     f"{self.name}() has no argument {name}: "
                     f"expected {self.name}{inspect.signature(self)}{hint}"
                 )
+        axis = parameters.get("axis")
+        if axis is not None and not isinstance(axis, (int, np.integer, tuple)):
+            hint = f"; the {self.name}imum of two is {self.name}imum(x, y)"
+            raise TypeError(
+                f"{self.name}() got a {type(axis).__name__} as axis: expected a whole number, a tuple of them or None"
+                + (hint if self.name in ("max", "min") else "")
+            ) from error
 
     def _mixed_devices(self, inputs):
         for value in inputs:
