@@ -131,6 +131,90 @@ def test_what_it_does_not_know_is_left_to_the_modules(options, ids):
     assert read(small(**options), ids, [4, 1])[1].decoder is None
 
 
+class Doubled(ta.nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def replace_by_subclass(model):
+    other = Doubled(8, 8).to("float64")
+    other.load_state_dict(model.blocks[0].attention.query.state_dict())
+    model.blocks[0].attention.query = other
+
+
+def replace_norm(model):
+    model.blocks[1].norm2 = ta.nn.Identity()
+
+
+def replace_eps(model):
+    model.norm = ta.nn.RMSNorm(8).to("float64")
+
+
+def replace_forward(model):
+    model.blocks[0].feed_forward.forward = lambda x: -x
+
+
+def narrow_the_attention(model):
+    model.blocks[0].attention.kind, model.blocks[0].attention.options = "window", {"window": 2}
+
+
+def replace_activation(model):
+    model.blocks[0].feed_forward.activation = ta.nn.Activation("relu")
+
+
+def normalise_queries(model):
+    model.blocks[1].attention.qk_norm = True
+
+
+def drop_a_bias(model):
+    model.blocks[1].attention.key.bias = model.blocks[0].feed_forward.contract.bias = None
+
+
+def untie_the_head(model):
+    model.head = ta.nn.Linear(8, 13, bias=False).to("float64")
+
+
+UNKNOWN = [replace_by_subclass, replace_norm, replace_eps, replace_forward, narrow_the_attention]
+CHANGES = [replace_activation, normalise_queries, drop_a_bias, untie_the_head]
+
+
+@pytest.mark.parametrize("change", UNKNOWN + CHANGES)
+@pytest.mark.parametrize("midway", [False, True])
+def test_a_model_that_was_rebuilt_by_hand_is_read_as_it_is_now(change, midway, ids):
+    model = small()
+    if midway:
+        _, cache = read(model, ids, [4, 1])
+        assert cache.decoder is not None
+        change(model)
+        with ta.no_grad():
+            found = model(ids[:, 5:6], cache=cache)
+        # What the cache holds was computed before the change: the modules must go on from the same.
+        _, other = read(small(), ids, [5])
+        with ta.no_grad():
+            expected = model(np.repeat(ids[:, 5:6], 2, axis=1), cache=other)[:, :1]
+    else:
+        change(model)
+        found, cache = read(model, ids, [4, 1, 1])
+        assert (cache.decoder is None) == (change in UNKNOWN)
+        found = found[:, -1:]
+        expected, _ = read(model, ids, [6])
+        expected = expected[:, -1:]
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=0, atol=1e-10)
+
+
+def test_a_subclass_of_gpt_computes_what_it_says(ids):
+    class Louder(models.GPT):
+        def logits(self, x):
+            return 2 * super().logits(x)
+
+    plain = small()
+    model = Louder(plain.config).to("float64")
+    model.load_state_dict(plain.state_dict())
+    found, _ = read(model, ids, [4, 1, 1])
+    expected, _ = read(plain, ids, [6])
+    np.testing.assert_allclose(found, 2 * expected, rtol=0, atol=1e-10)
+
+
 def test_rules_gradients_batches_and_padding_are_left_to_the_modules(ids):
     model = small()
     one = ids[:, :1]

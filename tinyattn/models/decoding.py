@@ -3,7 +3,7 @@
 What it trades: a single token has so little arithmetic that the calls around it cost more. Here the weights of a
 block are looked up once for a whole text, queries, keys and values come from one product, and everything runs on bare
 arrays. It stands to ``GPT.forward`` as a kernel stands to its rule, is held against it by the tests, and is left aside
-for everything that it does not know: see ``can_decode``.
+for everything that it does not know, another module in the place of a GPT's own among it: see ``can_decode``.
 """
 
 import math
@@ -12,13 +12,31 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.modes import current_mode
-from ..nn import LayerNorm
+from ..nn import (
+    Activation,
+    Dropout,
+    Embedding,
+    FeedForward,
+    Identity,
+    LayerNorm,
+    LearnedPositions,
+    Linear,
+    Module,
+    ModuleList,
+    MultiHeadAttention,
+    RMSNorm,
+    Rotary,
+    SinusoidalPositions,
+    TransformerBlock,
+)
 from ..nn.attention import QK_NORM_EPS
 from ..nn.feed_forward import ACTIVATIONS
 from ..nn.positions import sinusoids
 from ..ops import rotary_tables
 
 EXACT_KINDS = ("auto", "dense", "flash")
+NORMS = (LayerNorm, RMSNorm)
+ABSENT = type(None)
 
 
 def can_decode(model, ids, cache, padding_mask):
@@ -38,8 +56,7 @@ def can_decode(model, ids, cache, padding_mask):
         parameters = model.parameters()
         dtype = parameters[0].dtype
         known = (
-            model.config.attention in EXACT_KINDS
-            and model.config.positions != "alibi"
+            _has_known_parts(model)
             and dtype in (np.float32, np.float64)
             and all(type(p._data) is np.ndarray and p.dtype == dtype for p in parameters)
             and cache.layers[0].keys.shape[:-3] == (1,)
@@ -49,6 +66,48 @@ def can_decode(model, ids, cache, padding_mask):
             return False
         cache.decoder = Decoder(model, cache)
     return not cache.decoder.is_watched()
+
+
+def _has_known_parts(model):
+    """Whether every module is one whose arithmetic is written out here: subclasses and other modules are not."""
+    parts = [
+        (model.embedding, (Embedding,)),
+        (model.positions, (LearnedPositions, SinusoidalPositions, ABSENT)),
+        (model.dropout, (Dropout,)),
+        (model.blocks, (ModuleList,)),
+        (model.norm, (*NORMS, ABSENT)),
+        (model.head, (Linear, ABSENT)),
+    ]
+    for block in model.blocks:
+        if type(block) is not TransformerBlock or type(block.attention) is not MultiHeadAttention:
+            return False
+        if type(block.feed_forward) is not FeedForward or not _is_known_attention(block.attention):
+            return False
+        parts += [(block.norm1, NORMS), (block.norm2, NORMS), (block.dropout, (Dropout,))]
+        for name in ("query", "key", "value", "project"):
+            parts.append((getattr(block.attention, name), (Linear,)))
+        for name in ("scores", "weights"):
+            parts.append((getattr(block.attention, name), (Identity,)))
+        parts.append((block.attention.rotary, (Rotary, ABSENT)))
+        for name, kind in (("expand", Linear), ("contract", Linear), ("activation", Activation)):
+            parts.append((getattr(block.feed_forward, name), (kind,)))
+    if not all(type(part) in kinds for part, kinds in parts):
+        return False
+    norms = [part for part, _ in parts if type(part) in NORMS]
+    return (
+        all(norm.weight is not None and norm.eps is not None for norm in norms)
+        and all(len(norm.normalized_shape) == 1 for norm in norms)
+        and not any("forward" in vars(module) for module in model.modules())
+    )
+
+
+def _is_known_attention(attention):
+    return (
+        attention.kind in EXACT_KINDS
+        and attention.causal
+        and attention.alibi is None
+        and not attention.options
+    )
 
 
 class Decoder:
@@ -66,28 +125,34 @@ class Decoder:
         self._modules = model.modules()
         self._parameters = model.parameters()
         self._versions = [parameter._version[0] for parameter in self._parameters]
+        self._assignments = Module.assignments
         dtype = self._parameters[0].dtype
         self._embedding = model.embedding.weight._data  # (vocabulary_size, dim)
         self._head = model.head.weight._data if model.head is not None else self._embedding.T
         self._norm = None if model.norm is None else _norm(model.norm)
         self._positions = None
-        if config.positions == "learned":
+        if type(model.positions) is LearnedPositions:
             self._positions = model.positions.weight._data
-        elif config.positions == "sinusoidal":
-            self._positions = sinusoids(config.block_size, config.dim).astype(dtype)
+        elif type(model.positions) is SinusoidalPositions:
+            self._positions = sinusoids(config.block_size, model.positions.dim).astype(dtype)
+        if config.positions == "sinusoidal":
             self._embedding = self._embedding * math.sqrt(config.dim)
-        rotations = None
-        if config.positions == "rotary":
-            rotations = _rotations(config.block_size, config.head_dim, config.rotary_base, dtype)
+        rotations = {}  # of each Rotary, which blocks may share
+        for block in model.blocks:
+            one = block.attention.rotary
+            if one is not None and one not in rotations:
+                rotations[one] = _rotations(config.block_size, one.head_dim, one.base, dtype)
         self._blocks = [
-            _Block(block, layer, rotations, config)
+            _Block(block, layer, rotations.get(block.attention.rotary))
             for block, layer in zip(model.blocks, cache.layers)
         ]
 
     def fits(self, model):
-        """Whether the weights of ``model`` are still those that were laid out."""
+        """Whether the weights and settings of ``model`` are still those that were laid out."""
+        if model is not self._model or Module.assignments != self._assignments:
+            return False
         versions = [parameter._version[0] for parameter in self._parameters]
-        return model is self._model and versions == self._versions
+        return versions == self._versions
 
     def is_watched(self):
         """Whether a hook waits in some module, or dropout is on: then the modules themselves must run."""
@@ -112,23 +177,27 @@ class Decoder:
 class _Block:
     """A transformer block for one token, a vector (dim,)."""
 
-    def __init__(self, block, layer, rotations, config):
+    def __init__(self, block, layer, rotations):
         attention = block.attention
         projections = (attention.query, attention.key, attention.value)
         self.is_pre_norm = block.norm == "pre"
         self.norm1, self.norm2 = _norm(block.norm1), _norm(block.norm2)
         weight = np.concatenate([one.weight._data for one in projections], axis=1)  # (dim, 3 dim)
-        bias = np.concatenate([one.bias._data for one in projections]) if config.bias else None
+        bias = None
+        if any(one.bias is not None for one in projections):
+            zeros = np.zeros(attention.heads * attention.head_dim, weight.dtype)
+            bias = [zeros if one.bias is None else one.bias._data for one in projections]
+            bias = np.concatenate(bias)
         self.project_in = _affine(weight, bias)
         self.project_out = _affine_of(attention.project)
         self.expand = _affine_of(block.feed_forward.expand)
-        self.activation = _activation(config.activation)
+        self.activation = _activation(block.feed_forward.activation.name)
         self.contract = _affine_of(block.feed_forward.contract)
         self.layer = layer
         self.rotations = rotations
-        self.qk_norm = config.qk_norm
-        self.heads, self.head_dim = config.heads, config.head_dim
-        self.scale = 1 / math.sqrt(config.head_dim)
+        self.qk_norm = attention.qk_norm
+        self.heads, self.head_dim = attention.heads, attention.head_dim
+        self.scale = 1 / math.sqrt(attention.head_dim)
 
     def __call__(self, x, place):
         if self.is_pre_norm:

@@ -61,7 +61,7 @@ class GPT(Transformer):
             IndexError: for an id outside the vocabulary.
         """
         ids = as_ids(ids, self)
-        if can_decode(self, ids, cache, padding_mask):
+        if type(self) is GPT and can_decode(self, ids, cache, padding_mask):
             self.check_length(1, cache.length)
             ids = getattr(ids, "_data", ids)
             check_ids(ids, self.config.vocabulary_size, "embedding", "id")

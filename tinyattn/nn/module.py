@@ -34,6 +34,7 @@ class Module:
     """
 
     training = True
+    assignments = 0  # how often any module was given an attribute: what was derived from one may be out of date
     _forward_hooks = None
 
     def forward(self, *args, **kwargs):
@@ -60,6 +61,8 @@ class Module:
                         "use nn.ModuleList, or give each an attribute of its own"
                     )
         object.__setattr__(self, name, value)
+        if name != "training":
+            Module.assignments += 1
 
     # ------------------------------------------------------------------------------------------------ what it holds
 
