@@ -9,6 +9,7 @@ import numpy as np
 from ..backend import backend_of, is_array
 from . import anomaly
 from .inputs import is_double, on_default_device, plain_input, settled
+from .mistakes import explain, mixed_devices
 from .modes import current_mode
 from .node import Node, Outline
 from .tensor import Tensor
@@ -153,7 +154,7 @@ class Primitive:
                     value = plain_input(value)
             if array_type is not type(value) and hasattr(value, "dtype"):
                 if array_type is not None:
-                    raise self._mixed_devices(inputs)
+                    raise mixed_devices(self, inputs)
                 array_type = type(value)
             arrays.append(value)
         if array_type is None:
@@ -174,7 +175,7 @@ class Primitive:
                     kernel = None
                     result = self.forward(*arrays, **parameters), None
             except (TypeError, ValueError) as error:
-                self._explain(error, inputs, parameters)
+                explain(self, error, inputs, parameters)
                 raise
         out, residuals = result
         if type(out) is not array_type and not is_array(out):
@@ -268,55 +269,6 @@ class Primitive:
                 raise TypeError(f"{self.name}() got {name} twice, by position and by name")
             parameters[name] = value
         return inputs[:count], parameters
-
-    def _explain(self, error, inputs, parameters):
-        """Raise in place of ``error`` what says more, if a usual mistake is behind it."""
-        if "could not be broadcast" in str(error):
-            shapes = " and ".join(str(value.shape) for value in inputs if hasattr(value, "shape"))
-            raise ValueError(
-                f"{self.name}() got inputs of shapes {shapes}, which do not broadcast: counted from "
-                "the last, axes must have the same length, or length 1, or be missing"
-            ) from error
-        for name, value in zip(self.input_names, inputs, strict=False):
-            if value is None and "NoneType" in str(error):
-                raise TypeError(
-                    f"{self.name}() got None for {name}: expected a tensor, an array or a number"
-                ) from error
-        for name in parameters:
-            if name in self.input_names:
-                raise TypeError(f"{self.name}() got {name} twice, by position and by name")
-            if name not in self.parameter_names:
-                hint = "; axis is what PyTorch calls dim" if name == "dim" else ""
-                raise TypeError(
-                    f"{self.name}() has no argument {name}: "
-                    f"expected {self.name}{inspect.signature(self)}{hint}"
-                )
-        axis = parameters.get("axis")
-        if axis is not None and not isinstance(axis, (int, np.integer, tuple)):
-            hint = f"; the {self.name}imum of two is {self.name}imum(x, y)"
-            raise TypeError(
-                f"{self.name}() got a {type(axis).__name__} as axis: expected a whole number, a tuple of them or None"
-                + (hint if self.name in ("max", "min") else "")
-            ) from error
-
-    def _mixed_devices(self, inputs):
-        for value in inputs:
-            if not isinstance(value, Tensor) and hasattr(value, "dtype") and not is_array(value):
-                kind = f"{type(value).__module__}.{type(value).__qualname__}"
-                return TypeError(
-                    f"{self.name}() got a {kind}: make it a tensor with tinyattn.tensor(...)"
-                )
-        devices = ", ".join(
-            f"{name} on {backend_of(getattr(value, '_data', value)).device}"
-            for name, value in zip(
-                self.input_names or map(str, range(len(inputs))), inputs, strict=False
-            )
-            if isinstance(value, Tensor) or is_array(value)
-        )
-        return TypeError(
-            f"{self.name}() got inputs on different devices ({devices}): "
-            "nothing is moved silently, move one with .to(device)"
-        )
 
     def __repr__(self):
         return f"<primitive {self.name}>"
