@@ -128,9 +128,9 @@ def replace_last_rows(model, ids, choose):
 
 @example
 def main(run):
-    model, loss = trained_gpt(run.choose(400, 100))
+    model, loss = trained_gpt(run.choose(400, 80))
     print(f"a GPT trained to a loss of {loss:.2f} nats a character\n")
-    examples = texts(run.choose(24, 8))
+    examples = texts(run.choose(24, 6))
     pairs = [weights_and_effects(model, ids) for ids in examples]
     correlations = np.array([rank_correlation(*pair) for pair in pairs])
     blatant = [most_blatant_pair(*pair) for pair in pairs]
@@ -141,7 +141,7 @@ def main(run):
     )
     print(
         f"one character has {blatant[worst][0]:.1f} times the weight of another, "
-        f"1/{blatant[worst][1]:.1f} of its effect"
+        f"and 1/{blatant[worst][1]:.1f} of its effect"
     )
 
     ids = examples[worst]

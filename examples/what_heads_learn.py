@@ -99,7 +99,7 @@ def validation_texts(count):
 
 @example
 def main(run):
-    steps, texts = run.choose(400, 100), validation_texts(run.choose(16, 8))
+    steps, texts = run.choose(400, 80), validation_texts(run.choose(16, 8))
     behaviours = [behaviour.name for behaviour in BEHAVIOURS]
     found, weights, evenness = {}, {}, {}
     for positions in ("rotary", "none"):
