@@ -13,10 +13,6 @@ EQUIVALENT = {
     "  ->  return g / array_namespace(y).where(unused, 2, 2 * y)": "there g is 0",
     "ops.reductions.std_vjp: y = array_namespace(y).where(y == 0, 1, y)"
     "  ->  y = array_namespace(y).where(y == 0, 2, y)": "there every element less the mean is 0",
-    "ops.indexing.scatter_vjp: is_basic = not any((is_array(entry) for entry in index))"
-    "  ->  is_basic = any((is_array(entry) for entry in index))": "view_at and gather both index",
-    "ops.indexing.scatter_vjp: return (view_at if is_basic else gather).rule(g, index=index)"
-    "  ->  return (view_at if not is_basic else gather).rule(g, index=index)": "view_at and gather both index",
     "ops.linear_algebra.contract_vjp: if letter in names:  ->  if not letter in names:": (
         "then every index goes through an identity matrix, which changes nothing"
     ),
