@@ -389,3 +389,9 @@ def test_an_argument_given_twice_and_an_axis_that_is_none_are_named(device):
             f(x, axis=[0, 1])
     with pytest.raises(TypeError, match=r"the maximum of two is maximum\(x, y\)"):
         ta.max(x, x)
+
+
+@pytest.mark.filterwarnings("error")
+def test_whole_numbers_warn_no_more_than_others_do(device):
+    assert ta.exp(ta.tensor([500], device=device)).tolist() == [np.inf]
+    assert ta.log(ta.tensor(np.zeros(1, np.uint8), device=device)).tolist() == [-np.inf]

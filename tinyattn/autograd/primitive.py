@@ -180,11 +180,8 @@ class Primitive:
         out, residuals = result
         if type(out) is not array_type and not is_array(out):
             out = backend_of(next(a for a in arrays if hasattr(a, "dtype"))).asarray(out)
-        if out.dtype.char in "de" and parameters.get("dtype") is None:
-            if out.dtype.char == "e":
-                out = self._of_short_integers(out, arrays, parameters)
-            elif not any(is_double(array) for array in arrays):
-                out = out.astype(np.float32)  # float64 comes from float64 only
+        if out.dtype.char != "f":
+            out = self._in_dtype_of_inputs(out, arrays, parameters)
         line = None
         if mode.anomaly:
             line = anomaly.calling_line()
@@ -199,10 +196,15 @@ class Primitive:
             self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
         return tensor
 
-    def _of_short_integers(self, out, arrays, parameters):
-        """``out``, in float32 where NumPy has made float16 of an input of bool, int8 or uint8."""
-        if len(arrays) == 1 and arrays[0].dtype.kind in "biu":
-            out = self.forward(arrays[0].astype(np.float32), **parameters)
+    def _in_dtype_of_inputs(self, out, arrays, parameters):
+        """``out``, but float32 where NumPy has made float64 of no float64, or float16 of bool, int8 or uint8."""
+        if parameters.get("dtype") is not None:
+            return out
+        with np.errstate(all="ignore"):
+            if out.dtype.char == "d" and not any(is_double(array) for array in arrays):
+                return out.astype(np.float32)
+            if out.dtype.char == "e" and len(arrays) == 1 and arrays[0].dtype.kind in "biu":
+                return self.forward(arrays[0].astype(np.float32), **parameters)
         return out
 
     def _record(self, tensor, inputs, arrays, parameters, wanted, kernel, residuals, line):
