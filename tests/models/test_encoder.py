@@ -98,6 +98,22 @@ def test_masking_takes_the_shares_of_bert():
     assert (inputs[chosen] == ids[chosen]).mean() == pytest.approx(0.1 + 0.1 / 50, abs=0.02)
 
 
+def test_masking_takes_ids_in_the_type_of_a_vocabulary():
+    ids = np.arange(250, dtype=np.uint8)
+    inputs, targets = models.mask_tokens(ids, vocabulary_size=300, share=1.0, random=Random(0))
+    assert np.array_equal(targets, np.arange(250)) and 300 in inputs
+    _, targets = models.mask_tokens(ids, vocabulary_size=300, random=Random(0))
+    assert -100 in targets
+
+
+@pytest.mark.parametrize(
+    "ids, share", [(np.zeros(0, int), 0.15), (np.zeros(3), 0.15), (np.zeros(3, int), 15)]
+)
+def test_masking_refuses_what_it_cannot_mask(ids, share):
+    with pytest.raises(ValueError, match=r"expected integers|between 0 and 1"):
+        models.mask_tokens(ids, vocabulary_size=5, share=share)
+
+
 def test_masking_chooses_at_least_one_token():
     inputs, targets = models.mask_tokens(np.zeros((2, 3), int), vocabulary_size=5, share=0.0)
     assert (targets != -100).sum() == 1

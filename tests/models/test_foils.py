@@ -26,6 +26,11 @@ def logits(model, ids, device, **options):
 
 
 @BOTH
+def test_without_biases_there_are_none(name):
+    assert not [path for path, _ in small(name, bias=False).named_parameters() if "bias" in path]
+
+
+@BOTH
 def test_a_later_token_changes_no_earlier_logit(name, device, random):
     model = small(name, device)
     ids = random.integers(0, 13, (2, 8))

@@ -123,6 +123,69 @@ def test_left_padding_changes_no_logit_of_a_real_token(positions, device, ids):
     np.testing.assert_allclose(found[1, 4:], short[0], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["auto", "dense", "linear"])
+@POSITIONS
+@pytest.mark.parametrize("cached", [False, True])
+def test_padding_within_a_text_does_not_count_as_a_position(cached, positions, kind, device, ids):
+    if (positions, kind) == ("alibi", "linear"):
+        pytest.skip("linear attention has no scores to shift")
+    model = small(device, positions=positions, attention=kind)
+    whole = logits(model, ids[:, :7])
+    host = ids.numpy()
+    padding = np.full((3, 2), 12)
+    padded = ta.tensor(np.concatenate([host[:, :4], padding, host[:, 4:7]], axis=1), device=device)
+    mask = np.array([[True] * 4 + [False] * 2 + [True] * 3] * 3)
+    cache = model.cache() if cached else None
+    parts = [slice(0, 6), slice(6, 7), slice(7, 9)] if cached else [slice(0, 9)]
+    found = [
+        logits(
+            model,
+            padded[:, part],
+            padding_mask=ta.tensor(mask[:, part], device=device),
+            cache=cache,
+        )
+        for part in parts
+    ]
+    found = np.concatenate(found, axis=1)[:, mask[0]]
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-10)
+
+
+def test_what_is_refused_leaves_a_cache_with_padding_as_it_was(device, ids):
+    model = small(device)
+    mask = ta.tensor([[False, True, True]], device=device)
+    whole = logits(model, ids[:1, :4], padding_mask=[[False, True, True, True]])
+    cache = model.cache()
+    logits(model, ids[:1, :3], cache=cache, padding_mask=mask)
+    with pytest.raises(IndexError, match="99"):
+        logits(model, ta.tensor([[99]], device=device), cache=cache)
+    rest = logits(model, ids[:1, 3:4], cache=cache)
+    np.testing.assert_allclose(rest, whole[:, 3:], rtol=0, atol=1e-10)
+
+
+def test_a_padding_mask_of_numbers_or_of_another_shape_is_refused(device, ids):
+    model = small(device)
+    with pytest.raises(TypeError, match="int64: expected booleans"):
+        model(ids, padding_mask=ta.tensor(np.ones((3, 9), int), device=device))
+    with pytest.raises(ValueError, match=r"shape \(1, 3\) and the ids \(3, 9\)"):
+        model(ids, padding_mask=ta.tensor([[True] * 3], device=device))
+
+
+@pytest.mark.parametrize("shape", [(), (2, 0)])
+def test_ids_without_a_token_are_refused(shape, device):
+    with pytest.raises(ValueError, match="one token at least"):
+        small(device)(ta.zeros(shape, dtype=int, device=device))
+
+
+def test_a_model_trained_with_ring_attention_reads_on_from_a_cache(device, ids):
+    model = small(device, attention="ring")
+    whole = logits(model, ids)
+    cache = model.cache()
+    found = [
+        logits(model, ids[:, part], cache=cache) for part in (slice(0, 4), slice(4, 5), slice(5, 9))
+    ]
+    np.testing.assert_allclose(np.concatenate(found, axis=1), whole, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("kind", ["auto", "window", "linear"])
 @POSITIONS
 def test_left_padding_and_a_cache_go_together(positions, kind, device, ids):

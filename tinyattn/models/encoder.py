@@ -69,14 +69,17 @@ def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
     stay, so that a token that is not masked must be looked at too.
 
     Args:
-        ids: NumPy integers of any shape with at least one element.
+        ids: NumPy integers of any type and shape with at least one element.
         vocabulary_size: also the id of the mask token.
-        share: between 0 and 1.
+        share: between 0 and 1; a text of which none was drawn has one token hidden all the same.
         random: a ``tinyattn.backend.Random``; by default the default stream.
 
     Returns:
-        ``(inputs, targets)``, integers of the shape of ``ids``; targets are -100, which no loss counts, where no token
+        ``(inputs, targets)``, int64 of the shape of ``ids``; targets are -100, which no loss counts, where no token
         was chosen.
+
+    Raises:
+        ValueError: for no ids, ids that are no integers, and a share out of range.
 
     Source: J. Devlin et al., "BERT" (2019), section 3.1.
 
@@ -84,8 +87,17 @@ def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
     >>> bool((inputs[targets == -100] == np.arange(100)[targets == -100]).all())
     True
     """
-    random = default_random() if random is None else random
     ids = np.asarray(ids)
+    if not ids.size or ids.dtype.kind not in "iu":
+        raise ValueError(
+            f"cannot hide tokens of ids of shape {ids.shape} and dtype {ids.dtype}: expected integers, one at least"
+        )
+    if not 0 <= share <= 1:
+        raise ValueError(f"share must be between 0 and 1, got {share}")
+    random = default_random() if random is None else random
+    ids = ids.astype(
+        np.int64
+    )  # a vocabulary's own unsigned type holds neither the mask token nor -100
     chosen = random.uniform(size=ids.shape) < share
     if not chosen.any():
         chosen.flat[random.integers(ids.size)] = True

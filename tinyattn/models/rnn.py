@@ -57,9 +57,11 @@ class RNN(Module):
         self.config = config
         self.embedding = Embedding(config.vocabulary_size, config.dim)
         self.dropout = Dropout(config.dropout)
-        self.norms = ModuleList(LayerNorm(config.dim) for _ in range(config.layers))
+        self.norms = ModuleList(
+            LayerNorm(config.dim, bias=config.bias) for _ in range(config.layers)
+        )
         blocks = [GRU(config.dim, config.dim, bias=config.bias) for _ in range(config.layers)]
-        self.norm = LayerNorm(config.dim)
+        self.norm = LayerNorm(config.dim, bias=config.bias)
         initialise_like_gpt2(self, [], config.layers)
         self.blocks = ModuleList(blocks)  # with their own initial weights, as wide as the state
 

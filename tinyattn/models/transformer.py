@@ -21,7 +21,7 @@ from ..nn.initialisation import initialise_like_gpt2
 from ..nn.normalisation import make_norm
 from ..ops import cross_entropy, linear
 from .ids import as_ids
-from .padding import key_mask, token_positions
+from .padding import as_padding_mask, key_mask, token_positions
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
@@ -169,21 +169,22 @@ class Transformer(Module):
         """The residual stream after the last block, (..., length, dim)."""
         ids = as_ids(ids, self)
         self.check_length(ids.shape[-1], 0 if cache is None else cache.length)
-        padding_mask = getattr(padding_mask, "_data", padding_mask)
+        padding_mask = as_padding_mask(padding_mask, ids, self)
+        x = self.embedding(ids)  # (..., length, dim)
         start = 0
-        if cache is not None:
+        if cache is not None:  # only now, so that an id which is refused leaves the cache as it was
             start = cache.length
             padding_mask = cache.extend_padding_mask(padding_mask, ids.shape)
-        x = self.embedding(ids)  # (..., length, dim)
+        positions = token_positions(padding_mask)  # (..., all lengths), or None
         if self.config.positions == "sinusoidal":
             x = x * math.sqrt(self.config.dim)  # as large as the sines
         if self.positions is not None:
-            x = self.positions(x, start, token_positions(padding_mask, ids.shape[-1]))
+            x = self.positions(x, start, None if positions is None else positions[..., start:])
         x = self.dropout(x)
         mask = key_mask(padding_mask)
         layers = [None] * self.config.layers if cache is None else cache.layers
         for block, layer_cache in zip(self.blocks, layers):
-            x = block(x, mask=mask, cache=layer_cache)
+            x = block(x, mask=mask, cache=layer_cache, positions=positions)
         return x
 
     def logits(self, x):

@@ -68,7 +68,7 @@ class MultiHeadAttention(Module):
         qk_norm=False,
         **options,
     ):
-        if dim % heads:
+        if heads < 1 or dim < 1 or dim % heads:
             raise ValueError(f"dim {dim} cannot be divided among {heads} heads")
         if kind not in attention_kinds():
             raise ValueError(f"kind must be one of {', '.join(attention_kinds())}, got {kind!r}")
@@ -94,7 +94,7 @@ class MultiHeadAttention(Module):
         self.dropout = Dropout(dropout)
         self.project = Linear(dim, dim, bias=bias)
 
-    def forward(self, x, *, mask=None, cache=None, return_weights=False):
+    def forward(self, x, *, mask=None, cache=None, positions=None, return_weights=False):
         """Attention of the tokens ``x`` to each other, and to those in ``cache``.
 
         Args:
@@ -102,6 +102,9 @@ class MultiHeadAttention(Module):
             mask: booleans that broadcast to (..., heads, length, all lengths), True where a query may see a key;
                 ``causal`` holds besides.
             cache: a ``KeyValueCache``; it takes in the tokens' keys and values, or for linear attention their sums.
+            positions: the position of every key, those in the cache included, for ``rotary`` and ``alibi``: integers
+                (..., all lengths), an array of the device; by default 0, 1, 2, ... (A window counts keys, whatever their
+                positions.)
             return_weights: whether to return the weights too, (..., heads, length, all lengths).
 
         Returns:
@@ -115,8 +118,9 @@ class MultiHeadAttention(Module):
             k = rms_norm(k, (self.head_dim,), eps=QK_NORM_EPS)
         start = 0 if cache is None else cache.length
         if self.rotary is not None:
-            q = self.rotary(q, start)
-            k = self.rotary(k, start)
+            new = None if positions is None else positions[..., start:]
+            q = self.rotary(q, start, new)
+            k = self.rotary(k, start, new)
         can_sum = self.kind == "linear" and self.causal and mask is None
         sums_up = cache is not None and cache.keys is None and can_sum
         if cache is not None and not sums_up:
@@ -124,22 +128,24 @@ class MultiHeadAttention(Module):
 
         weights = None
         if return_weights or self.scores.is_watched or self.weights.is_watched:
-            y, weights = self._attend_densely(q, k, v, mask)
+            y, weights = self._attend_densely(q, k, v, mask, positions)
         elif sums_up:
             feature_map = self.options.get("feature_map", elu_plus_one)
             y = cache.attend_linearly(q, k, v, feature_map=feature_map)
         else:
-            y = self._attend(q, k, v, mask)
+            y = self._attend(q, k, v, mask, positions)
         y = self.project(self._join_heads(y))
         return (y, weights) if return_weights else y
 
-    def _attend(self, q, k, v, mask):
+    def _attend(self, q, k, v, mask, positions):
         scale = None
         if self.alibi is not None:
             if not self.causal:
-                return self._attend_densely(q, k, v, mask)[0]
+                return self._attend_densely(q, k, v, mask, positions)[0]
             scale = 1 / math.sqrt(self.head_dim)
-            q, k = self.alibi.fold(q, k, scale)
+            q, k = self.alibi.fold(q, k, scale, positions)
+        # Ring attention shares out whole sequences; what it computes for new queries alone is dense attention.
+        is_part = self.kind == "ring" and q.shape[-2] != k.shape[-2]
         return scaled_dot_product_attention(
             q,
             k,
@@ -148,17 +154,17 @@ class MultiHeadAttention(Module):
             causal=self.causal,
             dropout_p=self.dropout.p if self.training else 0.0,
             scale=scale,
-            kind=self.kind,
-            **self.options,
+            kind="auto" if is_part else self.kind,
+            **({} if is_part else self.options),
         )
 
-    def _attend_densely(self, q, k, v, mask):
+    def _attend_densely(self, q, k, v, mask, positions):
         """Every intermediate result by itself, for those who want to look at it."""
         if self.kind == "linear":
             raise ValueError("linear attention has no scores and weights to look at")
         scores = matmul(q * (1 / math.sqrt(self.head_dim)), swapaxes(k, -1, -2))
         if self.alibi is not None:
-            scores = scores + self.alibi.bias(q, k)
+            scores = scores + self.alibi.bias(q, k, positions)
         scores = self.scores(scores)
         visible = self._visible(q, k, getattr(mask, "_data", mask))
         if visible is not None:

@@ -136,11 +136,12 @@ class ModelCache:
             return None
         like = padding_mask if padding_mask is not None else self.padding_mask
         xp = array_namespace(like)
-        if self.padding_mask is None:
-            self.padding_mask = xp.ones((*shape[:-1], self.length), dtype=bool)
+        before = self.padding_mask
+        if before is None:
+            before = xp.ones((*shape[:-1], self.length), dtype=bool)
         if padding_mask is None:
             padding_mask = xp.ones(shape, dtype=bool)
-        self.padding_mask = xp.concatenate([self.padding_mask, padding_mask], axis=-1)
+        self.padding_mask = xp.concatenate([before, padding_mask], axis=-1)
         return self.padding_mask
 
     def __repr__(self):

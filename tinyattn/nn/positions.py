@@ -129,11 +129,20 @@ class Rotary(Module):
         self.base = base
         self._tables = {}  # (dtype, device) -> cosines, sines
 
-    def forward(self, x, start=0):
-        """``x``, (..., length, head_dim), its positions counted from ``start``."""
+    def forward(self, x, start=0, positions=None):
+        """``x``, (..., heads, length, head_dim), turned by its positions: from ``start`` on, or the given ones.
+
+        Args:
+            positions: integers (..., length) below ``start + length``, an array; the same for all heads.
+        """
         end = start + x.shape[-2]
-        cosine, sine = self._cosine_and_sine(x, end)
-        return rotary(x, cosine._data[start:end], sine._data[start:end])
+        cosine, sine = (
+            table._data for table in self._cosine_and_sine(x, end)
+        )  # (end or more, head_dim / 2)
+        if positions is None:
+            return rotary(x, cosine[start:end], sine[start:end])
+        cosine, sine = cosine[positions], sine[positions]  # (..., length, head_dim / 2)
+        return rotary(x, cosine[..., None, :, :], sine[..., None, :, :])
 
     def _cosine_and_sine(self, like, length):
         key = (like.dtype, like.device)
@@ -164,14 +173,21 @@ class ALiBi(Module):
         self.slopes = alibi_slopes(heads)
         self._tables = {}  # (dtype, device) -> slopes, places
 
-    def bias(self, q, k):
-        """What is added to the scores, (heads, q_len, k_len): -slope |i - j|, the last query at the last key."""
+    def bias(self, q, k, positions=None):
+        """What is added to the scores, (..., heads, q_len, k_len): -slope |i - j|, the last query at the last key.
+
+        Args:
+            positions: of the keys, integers (..., k_len), an array of the device; 0, 1, 2, ... by default.
+        """
         backend = backend_of(q._data)
         queries, keys = q.shape[-2], k.shape[-2]
-        distance = np.abs(np.arange(keys) - np.arange(keys - queries, keys)[:, None])
-        return backend.asarray((-self.slopes[:, None, None] * distance).astype(q.dtype))
+        if positions is None:
+            positions = backend.asarray(np.arange(keys))
+        distance = abs(positions[..., None, :] - positions[..., keys - queries :, None])
+        slopes, _ = self._slopes_and_places(q, keys)
+        return -slopes * distance.astype(q.dtype)[..., None, :, :]
 
-    def fold(self, q, k, scale):
+    def fold(self, q, k, scale, positions=None):
         """Queries and keys with one feature more, whose product adds the bias to the scores, for causal attention.
 
         Softmax does not see what is added to a whole row, so -slope (i - j) may as well be slope (j - i + i - last),
@@ -181,8 +197,11 @@ class ALiBi(Module):
             q: (..., heads, q_len, head_dim).
             k: (..., heads, k_len, head_dim).
             scale: what the scores will be multiplied by.
+            positions: as for ``bias``.
         """
         slopes, places = self._slopes_and_places(q, k.shape[-2])
+        if positions is not None:
+            places = (positions - positions[..., -1:]).astype(q.dtype)[..., None, :, None]
         xp = array_namespace(q._data)
         slopes = xp.broadcast_to(slopes / scale, (*q.shape[:-1], 1))
         places = xp.broadcast_to(places, (*k.shape[:-1], 1))

@@ -60,12 +60,13 @@ class TransformerBlock(Module):
         self.norm2 = make_norm(normalisation, dim, bias)
         self.feed_forward = FeedForward(dim, feed_forward_dim, activation, bias, dropout)
 
-    def forward(self, x, *, mask=None, cache=None):
-        """(..., length, dim) to the same shape; ``mask`` and ``cache`` as in ``MultiHeadAttention``."""
+    def forward(self, x, *, mask=None, cache=None, positions=None):
+        """(..., length, dim) to the same shape; ``mask``, ``cache`` and ``positions`` as in ``MultiHeadAttention``."""
+        options = {"mask": mask, "cache": cache, "positions": positions}
         if self.norm == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x), mask=mask, cache=cache))
+            x = x + self.dropout(self.attention(self.norm1(x), **options))
             return x + self.feed_forward(self.norm2(x))
-        x = self.norm1(x + self.dropout(self.attention(x, mask=mask, cache=cache)))
+        x = self.norm1(x + self.dropout(self.attention(x, **options)))
         return self.norm2(x + self.feed_forward(x))
 
     def extra_repr(self):
