@@ -11,8 +11,8 @@ trains on Tiny Shakespeare and prints the table of the README; without ``--data`
 All five start from the same weights and see the same batches. Dense, flash and ring therefore follow one curve, to
 rounding. Window sees 32 of 128 characters a layer; linear has no softmax at all.
 
-Measured: the loss of the last steps and on validation text, and the time of training on one thread. The length of
-128 is short: what flash, window and linear attention save grows with it (``cost_against_length.py``).
+Measured: the loss of the last steps and on validation text, and the processor time of training, on one thread. The
+length of 128 is short: what flash, window and linear attention save grows with it (``cost_against_length.py``).
 """
 
 import pathlib
@@ -31,7 +31,7 @@ BLOCK = 128
 
 
 def train(kind, dataset, steps, batch_size, dim, seed=0):
-    """The losses of the steps, the loss on validation text, and the seconds of training."""
+    """The losses of the steps, the loss on validation text, and the processor seconds of training."""
     ta.manual_seed(seed)
     config = GPTConfig(
         vocabulary_size=len(dataset.vocabulary),
@@ -46,9 +46,9 @@ def train(kind, dataset, steps, batch_size, dim, seed=0):
     )
     model = GPT(config)
     batches = Batches(dataset.train, BLOCK, batch_size=batch_size, random=Random(seed))
-    started = time.perf_counter()
+    started = time.process_time()
     losses = fit(model.parameters(), lambda: model.loss(*batches.draw()), steps, learning_rate=6e-3)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     validation = dataset.validation[: 8 * batch_size * BLOCK + 1]
     with ta.no_grad():
         rows = evaluation_batches(validation, BLOCK, batch_size=32)
@@ -73,7 +73,7 @@ def main(run):
         f"2 blocks of {dim}\n"
     )
     run.print_table(
-        ("attention", f"loss, last {last} steps", "validation loss", "seconds", "ms a step"),
+        ("attention", f"loss, last {last} steps", "validation loss", "CPU seconds", "ms a step"),
         [
             (
                 kind,

@@ -5,8 +5,8 @@ avoids storing the n by n matrix; windows and linear attention cost time in n; r
 
 Measured for one head of 64 dimensions in float32, forward and backward together: the memory at its highest, above
 that of the process before (its resident set, asked of the operating system, in a fresh process for every number,
-after the libraries have been warmed up on a small input); and the time, the best of several passes on one thread.
-The growth is the exponent p of cost = c n^p, fitted to the longer half of the lengths as a straight line of
+after the libraries have been warmed up on a small input); and the processor time, the best of several passes on one
+thread. The growth is the exponent p of cost = c n^p, fitted to the longer half of the lengths as a straight line of
 logarithms.
 
 Flash takes time in n^2 like dense attention: what it saves is memory, and the traffic of it. Ring runs here on four
@@ -67,9 +67,9 @@ def measure(kind, length, passes):
         start = highest_memory()
         times = []
         for _ in range(passes):
-            started = time.perf_counter()
+            started = time.process_time()
             attend(kind, length)
-            times.append(time.perf_counter() - started)
+            times.append(time.process_time() - started)
         return highest_memory() - start, min(times)
 
 
@@ -101,7 +101,10 @@ def main(run):
 
     every = sorted({length for lengths in lengths_of.values() for length in lengths})
     exponents = []
-    for which, name, unit in ((0, "memory above the start, MB", 1e6), (1, "time, ms", 1e-3)):
+    for which, name, unit in (
+        (0, "memory above the start, MB", 1e6),
+        (1, "processor time, ms", 1e-3),
+    ):
         rows, fitted = [], {}
         for kind, lengths in lengths_of.items():
             costs = {length: measured[kind, length][which] / unit for length in lengths}
@@ -129,7 +132,7 @@ def main(run):
 def draw(run, lengths_of, measured, exponents):
     figure, axes = run.figure(1, 2, width=4.8, height=3.8)
     for which, (panel, title, unit) in enumerate(
-        zip(axes, ("memory above the start, MB", "time, ms"), (1e6, 1e-3))
+        zip(axes, ("memory above the start, MB", "processor time, ms"), (1e6, 1e-3))
     ):
         for kind, (_, colour, marker) in KINDS.items():
             lengths = lengths_of[kind]
