@@ -70,7 +70,7 @@ def test_help_shows_every_option_with_default_and_unit(call):
     for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
         assert name in text
     assert "--learning-rate" in text and "[per step]" in text
-    assert "nanogpt-cpu: --positions learned --no-qk-norm --optimizer adamw" in text
+    assert "nanogpt-cpu: --positions learned --activation gelu --no-qk-norm --optimizer adamw" in text
 
 
 # ---- bad input

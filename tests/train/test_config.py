@@ -91,7 +91,7 @@ def test_the_nanogpt_presets_are_its_published_recipes():
         assert (optimization.beta1, optimization.beta2) == (0.9, 0.99)
         assert (optimization.weight_decay, optimization.clip) == (0.1, 1.0)
         assert (optimization.decay, optimization.warmup_steps) == ("cosine", 100)
-        assert not config.architecture.bias
+        assert not config.architecture.bias and config.architecture.activation == "gelu"
     shape = [
         (c.architecture.layers, c.architecture.heads, c.architecture.dim)
         + (c.architecture.block_size, c.run.batch_size, c.run.steps, c.architecture.dropout)

@@ -190,6 +190,7 @@ GROUPS = {"run": RunOptions, "architecture": ModelOptions, "optimization": Optim
 _NANOGPT = {
     # nanoGPT's config/train_shakespeare_char.py and the defaults of its train.py.
     "positions": "learned",
+    "activation": "gelu",
     "qk_norm": False,
     "optimizer": "adamw",
     "learning_rate": 1e-3,
