@@ -1,6 +1,7 @@
 """Pooled memory is used again, never while a view of it lives."""
 
 import gc
+import os
 import threading
 
 import numpy as np
@@ -115,3 +116,15 @@ def test_threads_share_the_pool_without_sharing_memory():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this operating system does not fork")
+def test_a_forked_process_does_not_write_into_ours():
+    array = pool.empty(BIG)
+    array[...] = 1
+    child = os.fork()
+    if child == 0:
+        array[...] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (array == 1).all()

@@ -35,6 +35,13 @@ def _rounded(nbytes):
     return -(-nbytes // step) * step
 
 
+def _from_system(size):
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    # Private: a forked process gets a copy and does not write into ours.
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 def empty(shape, dtype=np.float32):
     """An array of undefined content whose memory comes from the pool and goes back to it.
 
@@ -63,7 +70,7 @@ def empty(shape, dtype=np.float32):
     try:
         memory = _free_blocks[size].pop()
     except IndexError:
-        memory = mmap.mmap(-1, size)
+        memory = _from_system(size)
         _pooled_bytes[0] += size
     lease = _Lease((size,), np.uint8, memory)
     return np.ndarray(shape, dtype, lease)
