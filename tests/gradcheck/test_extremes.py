@@ -1,15 +1,9 @@
 """Outputs and gradients at kinks and for extreme numbers, against values worked out independently."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import tinyattn as ta
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tests.mutants.extreme_check import check_extreme
 from tests.mutants.extremes import EXTREMES
 

@@ -1,11 +1,6 @@
 """A fixed sample of the mutants, killed in every run; all of them with ``python -m tests.mutants``."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.mutants.operators import changes
 from tests.mutants.run import check_the_checks, find_mutants
