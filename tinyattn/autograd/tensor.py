@@ -20,8 +20,8 @@ class Tensor:
             on a device yet the default device.
 
     Raises:
-        TypeError: for data that is not numeric, for a list of tensors that require a gradient (``stack`` keeps the graph),
-            and if an integer tensor is to require a gradient.
+        TypeError: for data that is not numeric, for a list of tensors that require a gradient (``stack`` keeps the
+            graph), and if an integer tensor is to require a gradient.
         ValueError: for an unknown device.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
