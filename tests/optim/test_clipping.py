@@ -34,6 +34,11 @@ def test_one_tensor_and_infinity_are_taken(device):
     assert parameter.grad.tolist() == [3.0, 4.0]
 
 
+def test_a_module_in_place_of_its_parameters_is_refused():
+    with pytest.raises(TypeError, match=r"a Linear: write model.parameters\(\)"):
+        clip_grad_norm(ta.nn.Linear(2, 3), 1.0)
+
+
 def test_float16_gradients_do_not_overflow_in_their_squares(device):
     parameter = with_gradient([300.0, 400.0], device, np.float16)
     assert clip_grad_norm([parameter], 1.0) == pytest.approx(500)

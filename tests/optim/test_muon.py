@@ -96,5 +96,9 @@ def test_the_momentum_is_nesterovs(device, random):
     np.testing.assert_allclose(steps[1], expected, atol=1e-6)
 
 
+def test_a_matrix_without_elements_is_left_alone(device):
+    assert moved((0, 3), device, np.zeros((0, 3))).shape == (0, 3)
+
+
 def test_a_gradient_of_zeros_moves_nothing(device):
     assert np.all(moved((3, 3), device, np.zeros((3, 3))) == 0)

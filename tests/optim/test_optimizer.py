@@ -188,6 +188,9 @@ def test_zero_grad_forgets_gradients(device):
     step(optimizer, parameters)
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in parameters)
+    parameters[0].grad = ta.ones_like(parameters[0])
+    optimizer.zero_grad(set_to_none=False)
+    assert np.all(parameters[0].grad.numpy() == 0) and parameters[1].grad is None
 
 
 def test_a_gradient_that_was_summed_into_the_flat_buffer_is_not_copied(device):
@@ -218,12 +221,55 @@ def test_a_gradient_that_was_summed_into_the_flat_buffer_is_not_copied(device):
         (lambda p: optim.AdamW([p], eps=-1), ValueError, "eps"),
         (lambda p: optim.AdamW([{"params": [p], "beta": 1}]), TypeError, "beta"),
         (lambda p: optim.AdamW([{"params": [p]}, {"params": [p]}]), ValueError, "in two groups"),
+        (lambda p: optim.SGD(nn.Linear(2, 3)), TypeError, r"a Linear: write model.parameters\(\)"),
+        (lambda p: optim.SGD({"params": [p]}), TypeError, "got one dict"),
+        (lambda p: optim.SGD([{"params": [p]}, p]), TypeError, "got Tensor among them"),
+        (lambda p: optim.SGD([p], lr="0.1"), TypeError, "lr must be a number, got '0.1'"),
+        (lambda p: optim.SGD([p], lr=None), TypeError, "lr must be a number, got None"),
+        (lambda p: optim.AdamW([p], betas=0.9), TypeError, "two numbers"),
+        (lambda p: optim.Muon([p], parts=0), ValueError, "parts must be a whole number"),
+        (lambda p: optim.Muon([p], ns_steps=1.5), ValueError, "ns_steps must be a whole number"),
+        (
+            lambda p: optim.SGD([("a", p), ("a", ta.tensor([1.0]))]),
+            ValueError,
+            "two parameters are called a",
+        ),
+        (
+            lambda p: optim.SGD([{"params": [("1", p)]}, {"params": [ta.tensor([1.0])]}]),
+            ValueError,
+            "two parameters are called 1",
+        ),
         (lambda p: optim.Muon([p]), ValueError, r"matrices, got a parameter of shape \(2,\)"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, error, words):
     with pytest.raises(error, match=words):
         make(ta.tensor([1.0, 2.0], requires_grad=True))
+
+
+def test_a_group_that_is_refused_leaves_the_optimizer_as_it_was(device):
+    parameters = matrices(device)
+    optimizer = optim.Muon(parameters)
+    vector = ta.tensor(np.ones(3), requires_grad=True, device=device)
+    with pytest.raises(ValueError, match="matrices"):
+        optimizer.add_param_group({"params": [vector]})
+    assert len(optimizer.param_groups) == 1
+    step(optimizer, [*parameters, vector])
+    assert vector.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("state", [nn.Linear(2, 3).state_dict(), [], None])
+def test_what_is_no_state_of_an_optimizer_is_refused(state):
+    with pytest.raises(TypeError, match="with arrays and settings; got"):
+        optim.SGD(nn.Linear(2, 3).parameters()).load_state_dict(state)
+
+
+def test_options_that_are_numpy_numbers_are_saved_as_what_they_are():
+    matrix = ta.tensor(np.ones((4, 6)), requires_grad=True)
+    optimizer = optim.Muon([matrix], parts=np.int64(3), nesterov=np.bool_(True))
+    (group,) = optimizer.state_dict()["settings"]["groups"]
+    assert group["parts"] == 3 and type(group["parts"]) is int
+    assert group["nesterov"] is True
 
 
 def test_repr_shows_groups_and_options():

@@ -103,8 +103,7 @@ class MultiHeadAttention(Module):
                 ``causal`` holds besides.
             cache: a ``KeyValueCache``; it takes in the tokens' keys and values, or for linear attention their sums.
             positions: the position of every key, those in the cache included, for ``rotary`` and ``alibi``: integers
-                (..., all lengths), an array of the device; by default 0, 1, 2, ... (A window counts keys, whatever their
-                positions.)
+                (..., all lengths), an array of the device; by default 0, 1, 2, ... A window counts keys instead.
             return_weights: whether to return the weights too, (..., heads, length, all lengths).
 
         Returns:

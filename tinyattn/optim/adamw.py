@@ -1,6 +1,7 @@
 """AdamW: steps scaled by running moments of the gradient, with decoupled weight decay."""
 
 import math
+from numbers import Real
 
 from ..backend import array_namespace
 from .flat import cache_blocks
@@ -40,13 +41,16 @@ class AdamW(Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         super().__init__(
-            params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         )
 
     def check(self, group):
         super().check(group)
         if not group["eps"] >= 0:
             raise ValueError(f"eps must be at least 0, got {group['eps']}")
+        if isinstance(group["betas"], Real):
+            raise TypeError(f"betas must be two numbers in [0, 1), got {group['betas']}")
+        group["betas"] = tuple(group["betas"])
         if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
             raise ValueError(f"betas must be two numbers in [0, 1), got {group['betas']}")
 

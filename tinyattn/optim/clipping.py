@@ -24,6 +24,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0):
 
     Raises:
         ValueError: for a negative ``max_norm`` or another ``norm_type``.
+        TypeError: for a module in place of its parameters.
 
     Source: R. Pascanu, T. Mikolov and Y. Bengio, "On the difficulty of training recurrent neural networks" (2013),
     algorithm 1, with PyTorch's factor max_norm / (norm + 1e-6).
@@ -39,6 +40,10 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0):
     max_norm = float(max_norm)
     if not max_norm >= 0:
         raise ValueError(f"max_norm must be a number of at least 0, got {max_norm}")
+    if hasattr(parameters, "named_parameters"):
+        raise TypeError(
+            f"expected a list of tensors, got a {type(parameters).__name__}: write model.parameters()"
+        )
     members = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     members = list({id(parameter): parameter for parameter in members}.values())
     with_gradient = [parameter for parameter in members if parameter.grad is not None]

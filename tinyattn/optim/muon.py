@@ -74,11 +74,15 @@ class Muon(Optimizer):
         super().check(group)
         if not 0 <= group["momentum"] < 1:
             raise ValueError(f"momentum must be in [0, 1), got {group['momentum']}")
+        for name, least in (("ns_steps", 0), ("parts", 1)):
+            if group[name] != int(group[name]) or group[name] < least:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, got {group[name]}"
+                )
+            group[name] = int(group[name])
 
-    def add_param_group(self, group):
-        super().add_param_group(group)
-        group = self.param_groups[-1]
-        for parameter in group["params"]:
+    def check_parameters(self, parameters, group):
+        for parameter in parameters:
             if parameter.ndim != 2 or parameter.shape[1] % group["parts"]:
                 raise ValueError(
                     f"Muon updates matrices, got a parameter of shape {parameter.shape} with "
@@ -116,6 +120,8 @@ class Muon(Optimizer):
         """Queue the matrices of one parameter: each with the function that applies its orthogonal update."""
         storage, group = member.storage, member.group
         view = storage.views[position]
+        if not view.size:
+            return
         piece = storage.slices[position]
         gradient = storage.gradients[piece].reshape(view.shape)
         momentum = member.buffers["momentum"][piece].reshape(view.shape)

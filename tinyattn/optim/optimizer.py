@@ -1,7 +1,12 @@
 """What all optimisers share: groups of parameters, flat storage, and a state that can be saved."""
 
+from numbers import Integral, Real
+
+import numpy as np
+
 from ..autograd import Tensor
 from ..backend import backend_of
+from ..ops import zeros_like
 from .flat import FlatStorage
 
 
@@ -24,8 +29,9 @@ class Optimizer:
             what shares the items among threads (``train/parallel.py``); the results are the same to the last bit.
 
     Raises:
-        ValueError: for no parameters at all, a parameter in two groups, or an option out of range.
-        TypeError: for parameters that are not tensors, and for an unknown option.
+        ValueError: for no parameters at all, a parameter in two groups, a name that is given twice, or an option out
+            of range.
+        TypeError: for parameters that are not tensors, and for an unknown option or one that is no number.
 
     >>> import tinyattn as ta
     >>> model = ta.nn.Linear(2, 3)
@@ -47,6 +53,12 @@ class Optimizer:
             raise TypeError(
                 "params must be a list of parameters, got one tensor: write [parameter]"
             )
+        if hasattr(params, "named_parameters"):
+            raise TypeError(
+                f"params must be a list of parameters, got a {type(params).__name__}: write model.parameters()"
+            )
+        if isinstance(params, dict):
+            raise TypeError("params must be a list, got one dict: write [group] for a single group")
         params = list(params)
         if not params:
             raise ValueError(
@@ -58,6 +70,10 @@ class Optimizer:
 
     def add_param_group(self, group):
         """Train further parameters: ``group`` is a dict with ``"params"`` and options."""
+        if not isinstance(group, dict):
+            raise TypeError(
+                f"groups are dicts with params, got {type(group).__name__} among them: put it into a group of its own"
+            )
         unknown = set(group) - set(self.defaults) - {"params"}
         if unknown or "params" not in group:
             raise TypeError(
@@ -85,8 +101,15 @@ class Optimizer:
                     f"parameter {name or self._seen[id(parameter)]} (shape {parameter.shape}) is in two groups: "
                     "it would be updated twice"
                 )
-            names.append(name or str(len(self._seen) + len(names)))
+            name = name or str(len(self._seen) + len(names))
+            if name in names or name in self._seen.values():
+                raise ValueError(
+                    f"two parameters are called {name}: the saved state could not tell them apart. "
+                    "Name them apart, as named_parameters() of a module that holds both does"
+                )
+            names.append(name)
             parameters.append(parameter)
+        self.check_parameters(parameters, group)
         self._seen.update((id(parameter), name) for parameter, name in zip(parameters, names))
         group["params"] = parameters
         self.param_groups.append(group)
@@ -98,16 +121,25 @@ class Optimizer:
             self._storages.append(_GroupStorage(group, members, self.buffers))
 
     def check(self, group):
-        """Raise ValueError for an option out of range."""
+        """Raise ValueError for an option out of range, TypeError for one that is no number."""
+        for name in self.defaults:
+            if not isinstance(group[name], (Real, np.bool_, tuple, list)):
+                raise TypeError(f"{name} must be a number, got {group[name]!r}")
         for name in ("lr", "weight_decay"):
             if not group[name] >= 0:
                 raise ValueError(f"{name} must be at least 0, got {group[name]}")
 
-    def zero_grad(self):
-        """Forget all gradients: every ``.grad`` becomes None."""
+    def check_parameters(self, parameters, group):
+        """Raise ValueError for parameters that the update rule is not made for."""
+
+    def zero_grad(self, set_to_none=True):
+        """Forget all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros, which then count."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                parameter.grad = None
+                if set_to_none or parameter.grad is None:
+                    parameter.grad = None
+                else:
+                    parameter.grad = zeros_like(parameter.grad)
 
     def step(self):
         """Update every parameter that has a gradient."""
@@ -158,8 +190,18 @@ class Optimizer:
         """Go on from what ``state_dict`` returned; everything is checked before anything is changed.
 
         Raises:
+            TypeError: for anything else, such as the state of a model.
             ValueError: if the groups, names or shapes differ from this optimiser's.
         """
+        if not isinstance(state, dict) or not {"arrays", "settings"} <= set(state):
+            given = (
+                f"a dict of {', '.join(map(str, list(state)[:4]))}"
+                if isinstance(state, dict)
+                else type(state).__name__
+            )
+            raise TypeError(
+                f"expected what state_dict() of a {type(self).__name__} returned, with arrays and settings; got {given}"
+            )
         own = self.state_dict()
         arrays, settings = state["arrays"], state["settings"]
         differences = [f"{name} is missing" for name in own["arrays"] if name not in arrays]
@@ -223,8 +265,10 @@ class _GroupStorage:
 
 
 def _as_json(value):
-    if isinstance(value, (bool, str)) or value is None:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, str) or value is None:
         return value
     if isinstance(value, (tuple, list)):
         return [_as_json(item) for item in value]
-    return int(value) if isinstance(value, int) else float(value)
+    return int(value) if isinstance(value, Integral) else float(value)
