@@ -329,13 +329,15 @@ def test_the_config_survives_json():
         ({"activation": "tan"}, "activation must be one of"),
         ({"norm": "middle"}, "norm must be one of pre, post"),
         ({"normalisation": "batch"}, "normalisation must be"),
-        ({"attention": "fast"}, "kind must be one of"),
-        ({"positions": "rotary", "heads": 128}, "a head has 1"),
+        ({"attention": "fast"}, "attention must be one of auto, dense"),
+        ({"positions": "rotary", "heads": 128}, "dim 128 / heads 128 must be even"),
+        ({"feed_forward_dim": 0}, "feed_forward_dim must be at least 1"),
+        ({"attention": "window", "window": 0}, "window must be at least 1"),
     ],
 )
-def test_impossible_settings_are_refused(options, words):
+def test_impossible_settings_are_refused_when_the_configuration_is_made(options, words):
     with pytest.raises(ValueError, match=words):
-        models.GPT(models.GPTConfig(**options))
+        models.GPTConfig(**options)
 
 
 def test_repr_shows_what_differs_from_the_defaults():
@@ -354,3 +356,8 @@ def test_padding_may_begin_after_the_first_tokens_of_a_cache(device, ids):
     later = ta.tensor(mask[:, 4:], device=device)
     rest = logits(model, ids[:, 4:], cache=cache, padding_mask=later)
     np.testing.assert_allclose(rest, whole[:, 4:], rtol=0, atol=1e-10)
+
+
+def test_a_dict_is_no_configuration():
+    with pytest.raises(TypeError, match=r"got dict: write GPT\(GPTConfig\(\.\.\.\)\)"):
+        models.GPT({"layers": 1})

@@ -61,6 +61,32 @@ def test_a_plain_container_of_modules_is_refused_as_they_would_be_overlooked(con
         Careless()
 
 
+@pytest.mark.parametrize(
+    "content", [[[nn.Linear(2, 2)]], {nn.Linear(2, 2)}, {"a": [(nn.Parameter(1.0),)]}]
+)
+def test_containers_within_containers_are_refused_too(content):
+    with pytest.raises(TypeError, match="neither trained nor saved"):
+        nn.Module().layers = content
+
+
+def test_what_is_put_into_a_list_later_is_refused_when_parameters_are_looked_for():
+    class Careless(nn.Module):
+        def __init__(self):
+            self.layers = []
+            self.layers.append(nn.Linear(2, 2))
+
+    for look in (Careless.parameters, Careless.state_dict):
+        with pytest.raises(TypeError, match=r"Careless\.layers .*ModuleList"):
+            look(Careless())
+
+
+def test_a_container_that_holds_itself_is_taken():
+    model, content = nn.Module(), [1]
+    content.append(content)
+    model.content = content
+    assert model.parameters() == []
+
+
 def test_modules_come_in_the_order_of_their_names():
     model = nn.TransformerBlock(8, 2)
     assert model.modules() == [module for _, module in model.named_modules()]
@@ -137,6 +163,12 @@ def test_load_state_dict_refuses_what_is_no_array_of_numbers():
         nn.Linear(1, 1).load_state_dict({"weight": [[1.0]], "bias": ["a"]})
 
 
+@pytest.mark.parametrize("state", [nn.Linear(2, 3), [1.0], None])
+def test_load_state_dict_refuses_what_is_no_dict(state):
+    with pytest.raises(TypeError, match="state must be a dict of names to arrays"):
+        nn.Linear(2, 3).load_state_dict(state)
+
+
 def test_loading_is_seen_by_a_graph_that_still_needs_the_old_weight(device):
     model = nn.Linear(2, 2).to(device)
     x = ta.ones((1, 2), device=device)
@@ -194,6 +226,36 @@ def test_to_refuses_what_is_neither_a_device_nor_a_floating_point_type():
         nn.Linear(1, 1).to("gpu")
     with pytest.raises(ValueError, match="int64"):
         nn.Linear(1, 1).to(np.int64)
+
+
+def test_zero_grad_can_leave_zeros():
+    model = nn.Linear(2, 3)
+    model.weight.grad = ta.ones((2, 3))
+    model.zero_grad(set_to_none=False)
+    assert np.all(model.weight.grad.numpy() == 0) and model.bias.grad is None
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: nn.ModuleList(nn.Linear(2, 3)), TypeError, "got one Linear"),
+        (lambda: nn.Linear(-1, 3), ValueError, "got -1, 3"),
+        (lambda: nn.Identity().register_forward_hook(3), TypeError, "got 3"),
+        (lambda: nn.MultiHeadAttention(8, heads=0), ValueError, "among 0 heads"),
+        (lambda: nn.MultiHeadAttention(8, heads=-2), ValueError, "among -2 heads"),
+        (lambda: nn.MultiHeadAttention(8, 2, dropuot=0.1), TypeError, "got dropuot"),
+        (lambda: nn.MultiHeadAttention(8, 2, window=4), TypeError, "expected no further ones"),
+        (lambda: nn.MultiHeadAttention(8, 2, kind="window", size=4), TypeError, "global_tokens"),
+        (lambda: nn.TransformerBlock(8, 2, casual=True), TypeError, "got casual"),
+    ],
+)
+def test_mistakes_in_making_a_module_are_named(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_normalisation_takes_a_length_of_any_integer_type():
+    assert nn.LayerNorm(np.int64(4)).normalized_shape == nn.LayerNorm(4).normalized_shape
 
 
 def test_zero_grad_and_freezing():

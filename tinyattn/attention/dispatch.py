@@ -41,6 +41,16 @@ def attention_kinds():
     return ("auto", "dense", *sorted(_KINDS))
 
 
+def attention_options(kind):
+    """The further arguments that ``kind`` takes.
+
+    >>> attention_options("window")
+    ('window', 'global_tokens')
+    """
+    _, keywords = _KINDS.get(kind, (None, ()))
+    return tuple(name for name in keywords if name not in _SHARED)
+
+
 def scaled_dot_product_attention(
     q,
     k,
@@ -108,7 +118,7 @@ def scaled_dot_product_attention(
             f"expected one of {', '.join(attention_kinds())}"
         )
     function, keywords = _KINDS[kind]
-    _refuse_options(kind, options, [name for name in keywords if name not in _SHARED])
+    _refuse_options(kind, options, attention_options(kind))
     for name, value in shared.items():
         if name in keywords:
             options[name] = value

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from ..attention import attention_kinds
 from ..nn import (
     ALiBi,
     Dropout,
@@ -90,12 +91,26 @@ class TransformerConfig:
     """Whether the output layer's weight is the token embedding's."""
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "block_size", "layers", "heads", "dim"):
+        for name in ("vocabulary_size", "block_size", "layers", "heads", "dim", "window"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} cannot be divided among {self.heads} heads")
-        choices = {"positions": POSITIONS, "activation": ACTIVATIONS, "norm": ("pre", "post")}
+        if self.feed_forward_dim is not None and self.feed_forward_dim < 1:
+            raise ValueError(
+                f"feed_forward_dim must be at least 1, or None for 4 dim, got {self.feed_forward_dim}"
+            )
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise ValueError(
+                f"rotary positions turn pairs of numbers: dim {self.dim} / heads {self.heads} must be even"
+            )
+        choices = {
+            "positions": POSITIONS,
+            "activation": ACTIVATIONS,
+            "norm": ("pre", "post"),
+            "normalisation": ("layer_norm", "rms_norm"),
+            "attention": attention_kinds(),
+        }
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(
@@ -124,6 +139,11 @@ class Transformer(Module):
     """
 
     def __init__(self, config, causal, special_tokens=0):
+        if not isinstance(config, TransformerConfig):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} takes a configuration, got {type(config).__name__}: write {name}({name}Config(...))"
+            )
         self.config = config
         self.embedding = Embedding(config.vocabulary_size + special_tokens, config.dim)
         self.positions = rotary = alibi = None

@@ -3,6 +3,7 @@
 import math
 
 from ..attention import attention_kinds, scaled_dot_product_attention
+from ..attention.dispatch import attention_options
 from ..attention.linear import elu_plus_one
 from ..attention.masks import visible_keys, window_mask
 from ..backend import backend_of
@@ -43,6 +44,7 @@ class MultiHeadAttention(Module):
 
     Raises:
         ValueError: for heads that do not divide ``dim``, an unknown kind, and what a kind cannot do.
+        TypeError: for an option that the kind does not take.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalised queries and keys:
     A. Henry et al., "Query-Key Normalization for Transformers" (2020).
@@ -72,6 +74,12 @@ class MultiHeadAttention(Module):
             raise ValueError(f"dim {dim} cannot be divided among {heads} heads")
         if kind not in attention_kinds():
             raise ValueError(f"kind must be one of {', '.join(attention_kinds())}, got {kind!r}")
+        unknown = set(options) - set(attention_options(kind))
+        if unknown:
+            raise TypeError(
+                f"MultiHeadAttention got {', '.join(sorted(unknown))}, which is neither an argument of it nor of "
+                f"kind={kind!r}: expected {', '.join(attention_options(kind)) or 'no further ones'}"
+            )
         if alibi is not None and kind == "linear":
             raise ValueError("linear attention has no scores that ALiBi could shift")
         if dropout and kind not in KINDS_WITH_DROPOUT:

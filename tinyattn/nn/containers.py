@@ -15,6 +15,8 @@ class ModuleList(Module):
     """
 
     def __init__(self, modules=()):
+        if isinstance(modules, Module) and not isinstance(modules, ModuleList):
+            raise TypeError(f"ModuleList takes a list of modules, got one {type(modules).__name__}")
         for module in modules:
             self.append(module)
 

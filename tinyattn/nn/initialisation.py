@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ..backend import default_random
+from .placement import overwrite
 
 
 def normal(shape, deviation):
@@ -40,8 +41,3 @@ def initialise_like_gpt2(model, residual_projections, layers):
             overwrite(module.weight, normal(module.weight.shape, deviation))
             if getattr(module, "bias", None) is not None:
                 overwrite(module.bias, np.zeros(module.bias.shape, np.float32))
-
-
-def overwrite(parameter, host_array):
-    """Put the content of a host array into ``parameter``, whose shape, dtype and device stay."""
-    parameter.data = np.asarray(host_array, parameter.dtype)

@@ -30,6 +30,11 @@ class Linear(Module):
     """
 
     def __init__(self, in_features, out_features, bias=True, parts=1):
+        if in_features < 0 or out_features < 0 or parts < 1:
+            raise ValueError(
+                f"in_features and out_features must be at least 0, and parts 1, got {in_features}, "
+                f"{out_features} and {parts}"
+            )
         if out_features % parts:
             raise ValueError(f"out_features {out_features} cannot be divided into {parts} parts")
         self.in_features = in_features

@@ -1,12 +1,17 @@
 """Module: a function with parameters, made of other such functions."""
 
 import copy
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, get_backend
+from ..backend import get_backend
+from ..ops import zeros_like
 from .parameter import Parameter
+from .placement import detach_results, dtype_or_none, host_array, move, overwrite
+
+CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class Module:
@@ -17,7 +22,8 @@ class Module:
     allowed and not needed.
 
     Raises:
-        TypeError: on assigning a list, tuple or dict that holds parameters or modules, where they would be overlooked.
+        TypeError: for a list, tuple, dict or set that holds parameters or modules, where they would be overlooked: on
+            assigning it, and where they were put into it later, on looking for parameters.
 
     >>> import tinyattn as ta
     >>> class Scale(Module):
@@ -51,18 +57,19 @@ class Module:
         return output
 
     def __setattr__(self, name, value):
-        if isinstance(value, (list, tuple, dict)):
-            items = value.values() if isinstance(value, dict) else value
-            for item in items:
-                if isinstance(item, (Module, Parameter)):
-                    raise TypeError(
-                        f"{type(self).__name__}.{name} is a {type(value).__name__} that holds a "
-                        f"{type(item).__name__}, which would be neither trained nor saved: "
-                        "use nn.ModuleList, or give each an attribute of its own"
-                    )
+        self._refuse_overlooked(name, value)
         object.__setattr__(self, name, value)
         if name != "training":
             Module.assignments += 1
+
+    def _refuse_overlooked(self, name, value):
+        item = _overlooked(value) if isinstance(value, CONTAINERS) else None
+        if item is not None:
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a {type(value).__name__} that holds a "
+                f"{type(item).__name__}, which would be neither trained nor saved: "
+                "use nn.ModuleList, or give each an attribute of its own"
+            )
 
     # ------------------------------------------------------------------------------------------------ what it holds
 
@@ -112,6 +119,7 @@ class Module:
             for attribute, value in vars(module).items():
                 if isinstance(value, Parameter):
                     found.setdefault(id(value), (prefix + attribute, value))
+                module._refuse_overlooked(attribute, value)
         return list(found.values())
 
     def parameters(self):
@@ -155,8 +163,12 @@ class Module:
 
         Raises:
             ValueError: if names differ (and ``strict``), or a shape does; it lists every difference.
-            TypeError: for a value that is no array of real numbers.
+            TypeError: for what is no dict, and for a value that is no array of real numbers.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"state must be a dict of names to arrays, as state_dict() gives it, got {type(state).__name__}"
+            )
         own = dict(self.named_parameters())
         missing = [name for name in own if name not in state]
         unexpected = [name for name in state if name not in own]
@@ -168,7 +180,7 @@ class Module:
         for name, parameter in own.items():
             if name in missing:
                 continue
-            arrays[name] = array = _host_array(name, state[name])
+            arrays[name] = array = host_array(name, state[name])
             if array.shape != parameter.shape:
                 differences.append(
                     f"{name} has shape {array.shape}, the module's is {parameter.shape}"
@@ -179,9 +191,7 @@ class Module:
                 "Build the module with the settings that it was saved with; nothing was changed"
             )
         for name, array in arrays.items():
-            data = own[name]._data
-            data[...] = backend_of(data).asarray(np.ascontiguousarray(array, dtype=data.dtype))
-            own[name].bump_version()
+            overwrite(own[name], array)
         return missing, unexpected
 
     def train(self, mode=True):
@@ -200,10 +210,11 @@ class Module:
             parameter.requires_grad = requires_grad
         return self
 
-    def zero_grad(self):
-        """Forget all gradients: every ``.grad`` becomes None."""
+    def zero_grad(self, set_to_none=True):
+        """Forget all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros."""
         for parameter in self.parameters():
-            parameter.grad = None
+            keep = parameter.grad is not None and not set_to_none
+            parameter.grad = zeros_like(parameter.grad) if keep else None
 
     def to(self, target=None, *, device=None, dtype=None):
         """Move everything to a device, or to another floating-point type; returns the module.
@@ -222,7 +233,7 @@ class Module:
         dtype('float64')
         """
         if target is not None:
-            as_dtype = _dtype_or_none(target)
+            as_dtype = dtype_or_none(target)
             if as_dtype is None:
                 device = target
             else:
@@ -236,9 +247,9 @@ class Module:
             for value in vars(module).values():
                 if isinstance(value, Tensor) and value.is_leaf and id(value) not in seen:
                     seen.add(id(value))
-                    _move(value, backend, dtype)
+                    move(value, backend, dtype)
                     if value.grad is not None:
-                        _move(value.grad, backend, dtype)
+                        move(value.grad, backend, dtype)
         return self
 
     def cpu(self):
@@ -283,6 +294,8 @@ class Module:
         (1, 3)
         >>> handle.remove()
         """
+        if not callable(hook):
+            raise TypeError(f"a hook is a function of (module, args, output), got {hook!r}")
         if self._forward_hooks is None:
             self._forward_hooks = {}
         return _ForwardHookHandle(self._forward_hooks, hook)
@@ -326,7 +339,7 @@ class Module:
         memo[id(self)] = copied
         for name, value in vars(self).items():
             if name != "_forward_hooks":
-                _detach_results(value, memo)
+                detach_results(value, memo)
                 copied.__dict__[name] = copy.deepcopy(value, memo)
         return copied
 
@@ -359,46 +372,14 @@ class _ForwardHookHandle:
         self._hooks.pop(self._key, None)
 
 
-def _host_array(name, value):
-    array = value.numpy() if isinstance(value, Tensor) else value
-    if not isinstance(array, np.ndarray):
-        try:
-            array = backend_of(array).to_host(array)
-        except TypeError:
-            array = np.asarray(array)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"the value for {name} has dtype {array.dtype}: expected real numbers")
-    return array
-
-
-def _dtype_or_none(target):
-    """``target`` as a dtype, if it is one and no device."""
-    try:
-        return np.dtype(target)
-    except TypeError:
-        return None
-
-
-def _move(tensor, backend, dtype):
-    data = tensor._data
-    if dtype is not None and data.dtype.kind == "f" and data.dtype != dtype:
-        data = data.astype(dtype)
-    home = backend_of(data)
-    if backend is not None and backend is not home:
-        data = backend.asarray(np.array(home.to_host(data)))
-    if data is not tensor._data:
-        tensor._data = data
-        tensor.bump_version()
-
-
-def _detach_results(value, memo):
-    """Let ``deepcopy`` find detached copies of the recorded tensors in ``value``, so that no graph is copied."""
-    if isinstance(value, Tensor):
-        if not value.is_leaf and id(value) not in memo:
-            memo[id(value)] = Tensor._wrap(value._data.copy())
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _detach_results(item, memo)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _detach_results(item, memo)
+def _overlooked(value):
+    """A module or parameter in a plain container, or in one within, where nothing would find it; None without."""
+    seen, stack = set(), [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (Module, Parameter)):
+            return item
+        if isinstance(item, CONTAINERS) and id(item) not in seen:
+            seen.add(id(item))
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return None

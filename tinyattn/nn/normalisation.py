@@ -1,5 +1,7 @@
 """Normalisation layers: each token's vector brought to a common scale, then scaled by learned factors."""
 
+from numbers import Integral
+
 import numpy as np
 
 from ..ops import layer_norm, rms_norm
@@ -73,4 +75,4 @@ def make_norm(kind, dim, bias=True):
 
 
 def _as_shape(lengths):
-    return (lengths,) if isinstance(lengths, int) else tuple(lengths)
+    return (int(lengths),) if isinstance(lengths, Integral) else tuple(lengths)

@@ -5,9 +5,10 @@ import math
 from ..autograd import Tensor
 from ..backend import backend_of
 from ..ops import sigmoid, stack, tanh
-from .initialisation import overwrite, uniform
+from .initialisation import uniform
 from .linear import Linear
 from .module import Module
+from .placement import overwrite
 
 
 class GRU(Module):
