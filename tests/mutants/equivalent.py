@@ -83,6 +83,9 @@ PATTERNS = {
     r"kernels\.cpu\.linear\.backward: return .*column_sums\(g_rows\) if.*": (
         "what a kernel leaves out, the rule computes"
     ),
+    r"kernels\.cpu\.gelu\.exact_gelu_block: np\.minimum\(square, _FIT_END, out=square\)  ->  pass": (
+        "beyond its range the polynomial grows, so that tanh is 1 there either way"
+    ),
     # Thresholds of numerical care, with the same result to rounding on either side.
     r"kernels\.cpu\.layer_norm\.centre: rounding = .*": "when the mean is corrected a second time",
     r"kernels\.cpu\.layer_norm\.centre: if not \(np\.abs\(left\).*": "when the mean is corrected a second time",

@@ -4,6 +4,7 @@ Each has its output and gradients worked out by hand, or in extended precision b
 the library's. They are tests of their own (``tests/gradcheck/test_extremes.py``), and mutants meet them too.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +81,9 @@ _V = np.array([[1.0, 2.0], [-1.0, 0.5], [3.0, -2.0], [0.0, 1.0]])
 _GV = np.array([[1.0, -1.0], [2.0, 0.5], [-1.0, 3.0]])
 _OUT, _DQKV = _attention(_Q, _K, _V, _GV, 0.7)
 
+_WIDE = np.array([-20.0, -6.0, -5.5, -4.0, -3.0, -1.0, 0.0, 0.5, 2.0, 4.0, 5.5, 8.0, 20.0])
+_WIDE_G = np.cos(np.arange(13.0))
+_WIDE_PHI = np.array([(1 + math.erf(x / math.sqrt(2))) / 2 for x in _WIDE])
 _OPPOSITE = _attention(
     np.array([[-50.0, 0.0], [1.0, 0.0]]),
     np.array([[30.0, 1.0], [31.0, 2.0]]),
@@ -294,6 +298,16 @@ EXTREMES = [
         np.arange(1.0, 11.0).reshape(5, 2),
         [None, [[0.0, 0.0], [4.0, 6.0], [0.0, 0.0], [0.0, 0.0], [7.0, 8.0]]],
         parameters={"padding_idx": 2},
+    ),
+    Extreme(
+        "from far below to far above 0",
+        "gelu",
+        [_WIDE],
+        _WIDE_G,
+        [_WIDE_G * (_WIDE_PHI + _WIDE * np.exp(-(_WIDE**2) / 2) / np.sqrt(2 * np.pi))],
+        _WIDE * _WIDE_PHI,
+        {"approximate": "none"},
+        tolerance={"float64": 1e-12, "float32": 1e-7},
     ),
     # attention that neither exp nor a product of float32 could hold without care
     Extreme(
