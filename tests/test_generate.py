@@ -123,6 +123,27 @@ def test_arguments_are_refused_before_the_first_character():
             generate(model, arguments.pop("ids"), arguments.pop("length"), **arguments)
 
 
+def test_arguments_of_a_wrong_kind_are_named():
+    for words, message in [
+        ({"ids": [1.7]}, "an id must be a whole number, given 1.7"),
+        ({"ids": [[1, 2]]}, r"an id must be a whole number, given \[1, 2\]"),
+        ({"ids": "ab"}, "an id must be a whole number, given 'a'"),
+        ({"length": 2.5}, "length must be a whole number, given 2.5"),
+        ({"random": 5}, r"such as Random\(5\)"),
+        ({"model": ta.nn.Linear(2, 3)}, r"a Linear has no cache\(\)"),
+    ]:
+        arguments = {"model": make(), "ids": [1], "length": 3, **words}
+        with pytest.raises(TypeError, match=message):
+            generate(
+                arguments.pop("model"), arguments.pop("ids"), arguments.pop("length"), **arguments
+            )
+
+
+def test_ids_may_be_a_tensor_and_top_k_a_float():
+    text = list(generate(make(), [1, 2], 5, random=Random(1), top_k=2))
+    assert text == list(generate(make(), ta.tensor([1, 2]), 5, random=Random(1), top_k=2.0))
+
+
 def test_a_broken_model_is_an_error_and_no_text():
     model = make()
     model.embedding.weight.data[...] = np.nan

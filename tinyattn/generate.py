@@ -1,6 +1,7 @@
 """Text out of a trained model, a character at a time."""
 
 import math
+import operator
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
         p[..., 0] = 1.0
     else:
         if top_k is not None:
-            ranked[..., top_k:] = -np.inf
+            ranked[..., int(top_k) :] = -np.inf
         with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
             p = np.exp(ranked / temperature)
         p /= p.sum(axis=-1, keepdims=True)
@@ -138,7 +139,9 @@ class ContextReader:
                 f"slide must be between 1 and the block size {block_size}, given {slide}"
             )
         self.model = model
-        self.modules = model.modules()  # found once: going through them for each character takes a while
+        self.modules = (
+            model.modules()
+        )  # found once: going through them for each character takes a while
         self.block_size = block_size
         self.slide = slide
         self.use_cache = use_cache
@@ -184,15 +187,31 @@ def generate(
 
     Raises:
         ValueError: for an empty text, an argument out of range, or a model whose logits are NaN.
+        TypeError: for ids that are no integers, and a model without ``cache()``.
     """
     check_sampling(temperature, top_k, top_p)
-    ids = [int(i) for i in ids]
+    ids = [_whole_number(i, "an id") for i in ids]
     if not ids:
         raise ValueError("there is nothing to continue: give at least one id")
+    length = _whole_number(length, "length")
     if length < 0:
         raise ValueError(f"length must be at least 0, given {length}")
+    if use_cache and not hasattr(model, "cache"):
+        raise TypeError(
+            f"a {type(model).__name__} has no cache() and cannot continue a text: expected a language model such as "
+            "GPT, or use_cache=False"
+        )
+    if random is not None and not hasattr(random, "uniform"):
+        raise TypeError(f"random must be a stream such as Random({random!r}), given {random!r}")
     reader = ContextReader(model, model.config.block_size, slide, use_cache)
     return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random())
+
+
+def _whole_number(value, name):
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, given {value!r}") from None
 
 
 def _continue(reader, ids, length, filters, random):

@@ -57,6 +57,23 @@ def test_characters_are_code_points():
         assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
+@pytest.mark.parametrize("text", [b"ab", ["a"], 5])
+def test_what_is_no_string_is_refused(text):
+    with pytest.raises(TypeError, match=r"encodes a string, got (bytes|list|int)"):
+        CharVocabulary("ab").encode(text)
+
+
+@pytest.mark.parametrize("ids", [[0.9], "01", np.zeros((1, 2), int)])
+def test_what_are_no_ids_is_not_rounded_to_some(ids):
+    with pytest.raises(TypeError):
+        CharVocabulary("ab").decode(ids)
+
+
+def test_an_empty_vocabulary_is_refused():
+    with pytest.raises(InputError, match="one character at least"):
+        CharVocabulary.from_text("")
+
+
 def test_json_gives_the_vocabulary_back():
     vocabulary = CharVocabulary.from_text('a"\\\n\U0001f600\ufeff')
     assert CharVocabulary.from_json(vocabulary.to_json()) == vocabulary

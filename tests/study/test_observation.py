@@ -110,6 +110,41 @@ def test_the_model_is_left_as_it_was():
         np.testing.assert_array_equal(array, before[name])
 
 
+@pytest.mark.parametrize("frozen", ["embedding", "blocks", ""])
+def test_frozen_parameters_hide_no_gradient_and_stay_frozen(frozen):
+    seen = observe(make_model(), TEXT, vocabulary=VOCABULARY)
+    model = make_model()
+    part = getattr(model, frozen) if frozen else model
+    part.requires_grad_(False)
+    found = observe(model, TEXT, vocabulary=VOCABULARY)
+    np.testing.assert_array_equal(found.score_gradient, seen.score_gradient)
+    np.testing.assert_array_equal(found.gradient_of(3), seen.gradient_of(3))
+    assert found.norms["series"][0] == seen.norms["series"][0]
+    assert not any(parameter.requires_grad for parameter in part.parameters())
+
+
+def test_layers_are_shown_in_the_order_of_their_calls():
+    class Crossed(ta.nn.Module):
+        def __init__(self):
+            self.embedding = ta.nn.Embedding(len(VOCABULARY), 8)
+            self.second = ta.nn.MultiHeadAttention(8, 2)
+            self.unused = ta.nn.MultiHeadAttention(8, 2)
+            self.first = ta.nn.MultiHeadAttention(8, 2, kind="window", window=2, causal=True)
+            self.head = ta.nn.Linear(8, len(VOCABULARY))
+
+        def forward(self, ids):
+            return self.head(self.second(self.first(self.embedding(ids))))
+
+    seen = observe(Crossed(), TEXT, vocabulary=VOCABULARY)
+    assert seen.scores.shape == (2, 2, len(TEXT), len(TEXT))
+    assert np.isneginf(seen.scores[0]).any() and np.all(np.isfinite(seen.scores[1]))
+
+
+def test_a_vocabulary_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="predicts 8 characters, and the vocabulary has 9"):
+        observe(make_model(), TEXT, vocabulary=VOCABULARY + "z")
+
+
 def test_a_window_shows_its_band():
     model = make_model(attention="window", window=3, global_tokens=1)
     seen = observe(model, TEXT, vocabulary=VOCABULARY)

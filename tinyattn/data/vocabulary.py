@@ -1,6 +1,7 @@
 """Characters and their numbers."""
 
 import json
+import operator
 
 import numpy as np
 
@@ -26,6 +27,10 @@ class CharVocabulary:
     def __init__(self, characters):
         self.characters = tuple(characters)
         self._ids = {character: index for index, character in enumerate(self.characters)}
+        if not self.characters:
+            raise InputError(
+                "a vocabulary holds one character at least: the text or list given is empty"
+            )
         if len(self._ids) != len(self.characters):
             raise InputError("a vocabulary holds each character once: the list given repeats some")
         if any(not isinstance(c, str) or len(c) != 1 for c in self.characters):
@@ -58,12 +63,15 @@ class CharVocabulary:
 
         Raises:
             InputError: where a character has no id; the message lists them with their positions.
+            TypeError: for what is no string, such as bytes.
 
         >>> CharVocabulary("a").encode("aad")
         Traceback (most recent call last):
             ...
         tinyattn.data.errors.InputError: no id for 'd' (position 2); the vocabulary is 'a'
         """
+        if not isinstance(text, str):
+            raise TypeError(f"a vocabulary encodes a string, got {type(text).__name__}")
         if unknown not in ("error", "skip"):
             raise ValueError(f'unknown={unknown!r}: expected "error" or "skip"')
         if unknown == "error":
@@ -88,8 +96,9 @@ class CharVocabulary:
 
         Raises:
             IndexError: for an id outside the vocabulary; negative ones do not count from the end.
+            TypeError: for what are no integers.
         """
-        ids = [int(i) for i in ids]
+        ids = [operator.index(i) for i in ids]  # which refuses 0.9 and "1"
         for i in ids:
             if not 0 <= i < len(self):
                 raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")

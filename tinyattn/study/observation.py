@@ -1,5 +1,6 @@
 """A model looked at on a text: the attention of every head, forward and backward, and what it predicts."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ class Observation:
 def observe(model, text, *, vocabulary=None, gradients=True):
     """Run a model on a text in evaluation mode, and keep what its heads do, forward and backward.
 
-    Nothing of the model changes: no ``.grad``, no mode, no hook is left behind.
+    Nothing of the model changes: no ``.grad``, no mode, no hook is left behind. Frozen parameters hide nothing.
 
     Args:
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
@@ -68,8 +69,8 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         hidden, from the 4th on, and it is to predict those; in ``characters`` they are a rectangle.
 
     Raises:
-        ValueError: for a text that is too short or too long or has unknown characters, and a model without softmax
-            attention.
+        ValueError: for a text that is too short or too long or has unknown characters, a vocabulary of another size
+            than the model's, and a model without softmax attention.
 
     >>> import tinyattn as ta
     >>> config = ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=2, dim=8)
@@ -81,10 +82,15 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     attentions = _attentions(model)
     ids = _encode(model, text, vocabulary)
     characters, ids, targets = _task(model, text, ids, vocabulary)
-    allowed = np.stack([_allowed(attention, len(ids)) for _, attention in attentions])[:, None]
+    frozen = [p for p in model.parameters() if gradients and not p.requires_grad]
     mode = set_grad_enabled(gradients)
-    with evaluating(model), mode, _Watch(model, attentions) as watch:
+    with evaluating(model), mode, _thawed(frozen), _Watch(model, attentions) as watch:
         logits = model(Tensor(ids[None], device=model.device))  # (1, length, vocabulary)
+        if logits.shape[-1] != len(vocabulary):
+            raise ValueError(
+                f"the model predicts {logits.shape[-1]} characters, and the vocabulary has {len(vocabulary)}: "
+                "give the one that it was trained with"
+            )
         losses = cross_entropy(
             logits[0],
             Tensor(targets, device=model.device),
@@ -93,6 +99,9 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         )
         count = int((targets != NO_TARGET).sum())
         loss = losses.sum() / count
+    if not watch.called:
+        raise ValueError(f"this {type(model).__name__} runs none of its attention layers")
+    allowed = np.stack([_allowed(attention, len(ids)) for attention in watch.called])[:, None]
     scores = np.stack([tensor.numpy()[0] for tensor in watch.scores])
     values = losses.numpy()
     seen = Observation(
@@ -105,7 +114,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         loss=loss.item(),
         losses=np.where(targets == NO_TARGET, np.nan, values),
         probabilities=np.exp(log_softmax(logits.detach()).numpy()[0]),
-        head_dim=attentions[0][1].head_dim,
+        head_dim=watch.called[0].head_dim,
     )
     if gradients:
         _look_back(seen, model, watch, loss, losses)
@@ -171,17 +180,19 @@ class _Watch:
 
     def __init__(self, model, attentions):
         self.scores, self.weights, self.residuals = [], [], []
+        self.called = []  # the attention layer of each of the scores: in the order of calls, not of names
         blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
         self._hooks = []
         for _, attention in attentions:
-            self._hooks.append((attention.scores, self._keep(self.scores)))
+            self._hooks.append((attention.scores, self._keep(self.scores, attention)))
             self._hooks.append((attention.weights, self._keep(self.weights)))
         for place, block in enumerate(blocks):
             self._hooks.append((block, self._keep(self.residuals, with_input=place == 0)))
 
-    @staticmethod
-    def _keep(kept, with_input=False):
+    def _keep(self, kept, attention=None, with_input=False):
         def hook(module, args, output):
+            if attention is not None:
+                self.called.append(attention)
             if with_input:
                 kept.append(args[0])
             kept.append(output)
@@ -195,6 +206,18 @@ class _Watch:
     def __exit__(self, *exception):
         for handle in self._handles:
             handle.remove()
+
+
+@contextlib.contextmanager
+def _thawed(parameters):
+    """Parameters that ask for gradients inside the block, so that what comes from them is recorded."""
+    for parameter in parameters:
+        parameter.requires_grad = True
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad = False
 
 
 def _resolve(model, vocabulary):
@@ -255,11 +278,11 @@ def _task(model, text, ids, vocabulary):
 def _encode(model, text, vocabulary):
     if len(text) < 2:
         raise ValueError(
-            f"--text has {len(text)} character{'s' * (len(text) != 1)}: expected 2 at least"
+            f"the text has {len(text)} character{'s' * (len(text) != 1)}: expected 2 at least"
         )
     block = getattr(getattr(model, "config", None), "block_size", None)
     if block is not None and len(text) > block:
         raise ValueError(
-            f"--text has {len(text)} characters, the model sees {block} at once: give {block} at most"
+            f"the text has {len(text)} characters, the model sees {block} at once: give {block} at most"
         )
     return vocabulary.encode(text).astype(np.int64)
