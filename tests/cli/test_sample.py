@@ -45,6 +45,13 @@ def test_an_empty_prompt_begins_a_line(call, trained):
     assert answer.status == 0 and len(answer.output) == 6
 
 
+def test_a_prompt_may_begin_with_a_hyphen(call, refuse, trained):
+    message = refuse("sample", trained, "--prompt", "-the", "--length", 3)
+    assert "no id for '-' (position 0)" in message
+    answer = call("sample", trained, "--unknown", "skip", "--prompt", "--the", "--length", 3)
+    assert answer.status == 0 and answer.output.startswith("the")
+
+
 def test_a_lone_surrogate_is_one_sentence(refuse, trained):
     assert r"'\udc9d' (position 0)" in refuse("sample", trained, "--prompt", "\udc9d")
 
@@ -54,6 +61,10 @@ def test_a_lone_surrogate_is_one_sentence(refuse, trained):
     [
         (["--temperature", "-1"], "--temperature must be at least 0, given -1"),
         (["--temperature", "nan"], "--temperature must be"),
+        (["--temperature", "inf"], "--temperature must be a finite number, at least 0, given inf"),
+        (["--length", "2.5"], "--length must be a whole number, given 2.5"),
+        (["--length", "1e3"], "--length must be a whole number, given 1e3"),
+        (["--length", "a"], 'unable to convert "a" into int'),
         (["--top-k", "0"], "--top-k must be at least 1, given 0"),
         (["--top-p", "1.1"], "--top-p must be at least 0 and at most 1, given 1.1"),
         (["--length", "-3"], "--length must be at least 1, given -3"),

@@ -9,6 +9,12 @@ def test_explain_prints_the_walk(call):
     assert "[0.5000  0.5000]" in answer.output and "[ 0.2500  -0.2500]" in answer.output
 
 
+def test_numbers_may_begin_with_a_minus_sign(call):
+    answer = call("explain", "softmax", "--x", "-1 -1", "--cotangent", "-1 0")
+    assert answer.status == 0, answer.error
+    assert "[-0.2500   0.2500]" in answer.output
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -28,10 +34,19 @@ def test_explore_writes_a_page(call, trained, tmp_path):
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_positions_may_count_from_the_end(call, trained):
+    answer = call(
+        "explore", trained, "--text", "the fox", "--positions", "-2,-3", "-o", "page.html"
+    )
+    assert answer.status == 0 and "2 single characters" in answer.output, answer
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
+        (["--text", "- ☃"], "☃"),
         (["--text", "the ☃"], "☃"),
+        (["--text", "the", "-o", "."], "--output . is a directory: give the name of a file"),
         (["--text", "the", "-o", "nowhere/page.html"], "there is no directory nowhere"),
         (["--megabytes", "0"], "--megabytes must be above 0"),
     ],

@@ -70,7 +70,9 @@ def test_help_shows_every_option_with_default_and_unit(call):
     for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
         assert name in text
     assert "--learning-rate" in text and "[per step]" in text
-    assert "nanogpt-cpu: --positions learned --activation gelu --no-qk-norm --optimizer adamw" in text
+    assert (
+        "nanogpt-cpu: --positions learned --activation gelu --no-qk-norm --optimizer adamw" in text
+    )
 
 
 # ---- bad input
@@ -100,7 +102,7 @@ def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
         (["--steps", "0"], "--steps must be at least 1, given 0"),
         (["--steps", "many"], '"many"'),
         (["--dropout", "1.5"], "--dropout must be at least 0 and below 1, given 1.5"),
-        (["--learning-rate", "nan"], "--learning-rate must be above 0, given nan"),
+        (["--learning-rate", "nan"], "--learning-rate must be a finite number, above 0, given nan"),
         (["--heads", "3"], "--dim 128 cannot be shared by --heads 3"),
         (["--preset", "slow"], "fast"),
         (["--stpes", "3"], "Did you mean --steps"),

@@ -36,8 +36,14 @@ def test_names_are_unique_across_the_groups():
         ({"steps": True}, "--steps must be a whole number, given True"),
         ({"dropout": 1.0}, "--dropout must be at least 0 and below 1, given 1.0"),
         ({"dropout": -0.1}, "--dropout must be"),
-        ({"learning_rate": float("nan")}, "--learning-rate must be above 0, given nan"),
-        ({"learning_rate": float("inf")}, "--learning-rate must be above 0, given inf"),
+        (
+            {"learning_rate": float("nan")},
+            "--learning-rate must be a finite number, above 0, given nan",
+        ),
+        (
+            {"learning_rate": float("inf")},
+            "--learning-rate must be a finite number, above 0, given inf",
+        ),
         ({"bias": 1}, "--bias must be true or false, given 1"),
         ({"model": "lstm"}, "--model must be one of gpt, encoder, rnn, cnn, given 'lstm'"),
         ({"preset": "slow"}, "unknown preset 'slow': expected one of fast"),

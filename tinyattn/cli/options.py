@@ -7,6 +7,10 @@ from cyclopts import Parameter
 
 from ..train.ranges import Count, CountOrZero, NotNegative, Positive, Share
 
+# Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
+AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]
+AnyTextOrNone = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
 
 @dataclass(frozen=True)
 class SourceOptions:
@@ -23,7 +27,7 @@ class SourceOptions:
 class SampleOptions:
     """How text is sampled."""
 
-    prompt: str = ""
+    prompt: AnyText = ""
     """Text to continue; nothing: a line break where the vocabulary has one."""
 
     length: Count = 500
@@ -58,16 +62,16 @@ class SampleOptions:
 class ExplainOptions:
     """The numbers that are walked through."""
 
-    x: str | None = None
+    x: AnyTextOrNone = None
     """Input, numbers apart by spaces, rows by semicolons; a small example by default."""
 
-    cotangent: str | None = None
+    cotangent: AnyTextOrNone = None
     """Gradient of the output, written alike; 1 for the first element by default."""
 
-    y: str | None = None
+    y: AnyTextOrNone = None
     """Second matrix of matmul, written alike."""
 
-    target: str | None = None
+    target: AnyTextOrNone = None
     """Class that cross_entropy expects, a place in --x; 0 by default [id]."""
 
 
@@ -75,13 +79,13 @@ class ExplainOptions:
 class ExploreOptions:
     """What the page shows."""
 
-    text: str | None = None
+    text: AnyTextOrNone = None
     """Text to look at; the beginning of the run's validation part by default."""
 
     output: Annotated[str, Parameter(alias="-o")] = "explorer.html"
     """Page to write [path]."""
 
-    positions: str | None = None
+    positions: AnyTextOrNone = None
     """Characters whose own loss is looked at: all, or positions apart by commas; the largest by default."""
 
     snapshots: CountOrZero | None = None

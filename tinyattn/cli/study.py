@@ -1,5 +1,7 @@
 """``tinyattn explain`` and ``tinyattn explore``: what tinyattn.study shows, from the command line."""
 
+from pathlib import Path
+
 from ..data import InputError
 from ..train.ranges import check_ranges
 
@@ -29,6 +31,8 @@ def explore(path, what):
     from ..study.explore import run
 
     check_ranges(what)
+    if Path(what.output).is_dir():
+        raise InputError(f"--output {what.output} is a directory: give the name of a file")
     try:
         return run(path, what.text, what.output, what.positions, what.snapshots, what.megabytes)
     except (ValueError, FileNotFoundError) as error:

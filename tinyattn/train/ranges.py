@@ -1,5 +1,6 @@
 """Types of options with their range, and the check that every option is within it."""
 
+import math
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -64,7 +65,8 @@ def _check_value(name, value, hint):
         if _is_a(value, kind):
             if limits is None or value in limits:
                 return
-            expected[-1] = str(limits)
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            expected[-1] = f"a finite number, {limits}" if infinite else str(limits)
     raise InputError(f"{option(name)} must be {' or '.join(expected)}, given {value!r}")
 
 
