@@ -19,6 +19,8 @@ values in head_dim dimensions, is also an average of head_dim + 1 of them (Carat
 After S. Jain and B. C. Wallace, "Attention is not Explanation" (2019).
 """
 
+import math
+
 import numpy as np
 
 import tinyattn as ta
@@ -38,10 +40,17 @@ def weights_and_effects(model, ids):
     with ta.no_grad(), model.record("attention.weights") as record:
         own = ta.log_softmax(model(ids[None])[0, -1]).numpy()
     weights = np.mean([record[name].value[0, :, -1] for name in record], axis=(0, 1))
-    visible = ~np.eye(BLOCK, dtype=bool)[:-1]  # a row for each character that is hidden
+    # A text for each character that is hidden: (BLOCK - 1, heads, queries, keys).
+    visible = ~np.eye(BLOCK, dtype=bool)[:-1, None, None, :]
+
+    def hide(module, inputs, scores):
+        return ta.where(visible, scores, -math.inf)
+
+    handles = [block.attention.scores.register_forward_hook(hide) for block in model.blocks]
     with ta.no_grad():
-        many = model(np.tile(ids, (BLOCK - 1, 1)), padding_mask=visible)
-        hidden = ta.log_softmax(many[:, -1]).numpy()
+        hidden = ta.log_softmax(model(np.tile(ids, (BLOCK - 1, 1)))[:, -1]).numpy()
+    for handle in handles:
+        handle.remove()
     return weights[:-1], (np.exp(own) * (own - hidden)).sum(axis=-1)
 
 
