@@ -186,7 +186,8 @@ def _arguments(inputs, params, upcast):
     if not arguments:
         kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
         raise TypeError(
-            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array"
+            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array; "
+            "to check a module's parameters pass params=module"
         )
     return arguments, slots
 
