@@ -87,6 +87,18 @@ def test_a_container_that_holds_itself_is_taken():
     assert model.parameters() == []
 
 
+@pytest.mark.parametrize("value", [np.zeros((2, 3)), ta.zeros((2, 3)), 1.0])
+def test_only_a_parameter_takes_a_parameter_s_place(value):
+    layer = nn.Linear(2, 3)
+    with pytest.raises(TypeError, match=r"Linear\.weight is a Parameter.*weight\.data = "):
+        layer.weight = value
+    layer.weight = nn.Parameter(np.zeros((2, 3), np.float32))
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    with pytest.raises(TypeError, match="is a Linear, which a function cannot replace"):
+        nn.Sequential(layer)[0] = lambda x: x
+
+
 def test_modules_come_in_the_order_of_their_names():
     model = nn.TransformerBlock(8, 2)
     assert model.modules() == [module for _, module in model.named_modules()]
@@ -239,6 +251,10 @@ def test_zero_grad_can_leave_zeros():
     ("make", "error", "words"),
     [
         (lambda: nn.ModuleList(nn.Linear(2, 3)), TypeError, "got one Linear"),
+        (lambda: nn.ALiBi(0), ValueError, "heads must be at least 1"),
+        (lambda: nn.MultiHeadAttention(8, 2, alibi=nn.ALiBi(4)), ValueError, "for 4 heads"),
+        (lambda: nn.MultiHeadAttention(8, 2, rotary=nn.Rotary(8)), ValueError, "heads of 8"),
+        (lambda: nn.GRU(8, 4)(ta.ones((2, 0, 8))), ValueError, "one token at least"),
         (lambda: nn.Linear(-1, 3), ValueError, "got -1, 3"),
         (lambda: nn.Identity().register_forward_hook(3), TypeError, "got 3"),
         (lambda: nn.MultiHeadAttention(8, heads=0), ValueError, "among 0 heads"),
@@ -316,6 +332,14 @@ def test_repr_shows_settings_and_folds_what_repeats():
     assert repr(model) == "\n".join(
         ["Sequential(", "  0 to 2: Linear(2, 2, bias=False)", "  3: Dropout(0.1)", ")"]
     )
+
+
+def test_a_module_list_can_be_changed_like_a_list():
+    first, second, third = (nn.Linear(2, size) for size in (3, 4, 5))
+    layers = nn.ModuleList([first]).extend([second, third])
+    assert list(layers) == [first, second, third]
+    layers[-1] = first
+    assert list(layers) == [first, second, first] and "2" in dict(layers.named_children())
 
 
 def test_module_list_takes_modules_only_and_slices():

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -270,6 +271,28 @@ def test_options_that_are_numpy_numbers_are_saved_as_what_they_are():
     (group,) = optimizer.state_dict()["settings"]["groups"]
     assert group["parts"] == 3 and type(group["parts"]) is int
     assert group["nesterov"] is True
+
+
+@EVERY
+def test_a_model_and_its_optimizer_are_copied_as_a_pair(name, device):
+    model = nn.Linear(3, 4, bias=False).to(device)
+    optimizer = OPTIMIZERS[name](model.named_parameters())
+    step(optimizer, model.parameters(), seed=1)
+    other, copied = copy.deepcopy((model, optimizer))
+    before = model.weight.numpy()
+    step(copied, other.parameters())
+    np.testing.assert_array_equal(model.weight.numpy(), before)
+    step(optimizer, model.parameters())
+    np.testing.assert_array_equal(model.weight.numpy(), other.weight.numpy())
+    assert list(copied.state_dict()["arrays"]) == list(optimizer.state_dict()["arrays"])
+    copied.param_groups[0]["lr"] = 0.0
+    step(copied, other.parameters())
+    np.testing.assert_array_equal(model.weight.numpy(), other.weight.numpy())
+
+
+def test_pickling_says_what_to_do_instead():
+    with pytest.raises(TypeError, match=r"save state_dict\(\)"):
+        pickle.dumps(optim.SGD(nn.Linear(2, 3).parameters()))
 
 
 def test_repr_shows_groups_and_options():

@@ -82,6 +82,10 @@ class MultiHeadAttention(Module):
             )
         if alibi is not None and kind == "linear":
             raise ValueError("linear attention has no scores that ALiBi could shift")
+        if alibi is not None and len(alibi.slopes) != heads:
+            raise ValueError(f"ALiBi has slopes for {len(alibi.slopes)} heads, there are {heads}")
+        if rotary is not None and rotary.head_dim != dim // heads:
+            raise ValueError(f"Rotary turns heads of {rotary.head_dim}, these have {dim // heads}")
         if dropout and kind not in KINDS_WITH_DROPOUT:
             raise ValueError(
                 f"{kind} attention keeps no weights that dropout could drop: dropout must be 0"

@@ -27,6 +27,16 @@ class ModuleList(Module):
         setattr(self, str(len(self)), module)
         return self
 
+    def extend(self, modules):
+        """Add several modules at the end; returns the list."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def __setitem__(self, position, module):
+        name, _ = self.named_children()[position]
+        setattr(self, name, module)
+
     def __len__(self):
         return len(self.named_children())
 

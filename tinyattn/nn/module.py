@@ -23,7 +23,8 @@ class Module:
 
     Raises:
         TypeError: for a list, tuple, dict or set that holds parameters or modules, where they would be overlooked: on
-            assigning it, and where they were put into it later, on looking for parameters.
+            assigning it, and where they were put into it later, on looking for parameters. For anything but another
+            one, or None, in the place of a parameter or module.
 
     >>> import tinyattn as ta
     >>> class Scale(Module):
@@ -58,6 +59,16 @@ class Module:
 
     def __setattr__(self, name, value):
         self._refuse_overlooked(name, value)
+        held = vars(self).get(name)
+        for kind, advice in (
+            (Parameter, f"{name}.data = ... writes into it"),
+            (Module, "assign a module"),
+        ):
+            if isinstance(held, kind) and not isinstance(value, (kind, type(None))):
+                raise TypeError(
+                    f"{type(self).__name__}.{name} is a {type(held).__name__}, which a {type(value).__name__} cannot "
+                    f"replace: {advice}, and None takes it away"
+                )
         object.__setattr__(self, name, value)
         if name != "training":
             Module.assignments += 1

@@ -170,6 +170,10 @@ class ALiBi(Module):
     """
 
     def __init__(self, heads):
+        if heads < 1:
+            raise ValueError(
+                f"ALiBi has a slope for each head: heads must be at least 1, got {heads}"
+            )
         self.slopes = alibi_slopes(heads)
         self._tables = {}  # (dtype, device) -> slopes, places
 

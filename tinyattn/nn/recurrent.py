@@ -52,6 +52,8 @@ class GRU(Module):
         Args:
             state: the state before the first token, (..., hidden_dim); zeros by default.
         """
+        if x.shape[-2] == 0:
+            raise ValueError(f"GRU got x of shape {x.shape}: expected one token at least")
         return stack(self.run([x[..., t, :] for t in range(x.shape[-2])], state), axis=-2)
 
     def run(self, steps, state=None):

@@ -5,6 +5,7 @@ Here the parameters of a group become views of one buffer, and their gradients a
 out alike; whatever an optimiser remembers has this layout too. An update rule then sees plain one-dimensional arrays.
 """
 
+import copy
 import math
 
 import numpy as np
@@ -41,6 +42,10 @@ class FlatStorage:
         self.views = self.unflatten(self.values)
         self.gradient_views = self.unflatten(self.gradients)
         self.adopt()
+
+    def __deepcopy__(self, memo):
+        """Storage of its own for the copied parameters: copied views would be views of nothing."""
+        return FlatStorage(copy.deepcopy(self.parameters, memo))
 
     def zeros(self):
         """An array of this layout, filled with zeros, for what an optimiser remembers."""

@@ -1,5 +1,6 @@
 """What all optimisers share: groups of parameters, flat storage, and a state that can be saved."""
 
+import copy
 from numbers import Integral, Real
 
 import numpy as np
@@ -237,6 +238,27 @@ class Optimizer:
                 if name in saved:
                     value = saved[name]
                     group[name] = tuple(value) if isinstance(value, list) else value
+
+    def __deepcopy__(self, memo):
+        """An optimiser over copies of the parameters: ``copy.deepcopy((model, optimizer))`` copies both as a pair."""
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
+        for name, value in vars(self).items():
+            if name not in ("_seen", "for_each"):
+                setattr(copied, name, copy.deepcopy(value, memo))
+        copied.for_each = one_after_the_other
+        copied._seen = {
+            id(parameter): name
+            for member in copied._storages
+            for name, parameter in zip(member.names, member.storage.parameters)
+        }
+        return copied
+
+    def __getstate__(self):
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled, its parameters are views of one buffer: "
+            "save state_dict(), make the optimiser anew and load that"
+        )
 
     def __repr__(self):
         lines = []
