@@ -1,5 +1,10 @@
 """``tinyattn explain`` and ``tinyattn explore`` from the command line."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 
@@ -57,3 +62,14 @@ def test_explore_refuses_in_one_sentence(refuse, trained, words, message):
 
 def test_explore_needs_a_run(refuse, tmp_path):
     assert "is not a run" in refuse("explore", tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="takes a shell that closes an output")
+@pytest.mark.parametrize("words", ["explain softmax", "sample RUN --length 3"])
+def test_a_closed_output_is_no_error(trained, words):
+    shell = f"{sys.executable} -m tinyattn {words.replace('RUN', str(trained))} >&-"
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        ["sh", "-c", shell], env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

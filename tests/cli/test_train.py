@@ -148,6 +148,24 @@ def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):
     assert "cannot change on resumption" in refuse("train", "--resume", trained, "--dim", 64)
 
 
+def test_a_disk_full_from_the_start_leaves_what_can_be_begun_again(
+    refuse, call, text_file, monkeypatch
+):
+    words = ["train", "--data", text_file, "--steps", 2, "--out", "run", *TINY]
+
+    def full(self, names, *contents):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "write_states", full)
+        message = refuse(*words)
+    assert "begin again, nothing was saved yet" in message and "--resume" not in message
+    message = refuse("train", "--resume", "run")
+    again = "tinyattn train --config run/config.json --out run"
+    assert again in message
+    assert call(*again.split()[1:]).status == 0
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes a device that is always full")
 def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
     refuse, call, text_file, monkeypatch, tmp_path

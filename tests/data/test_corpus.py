@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tinyattn.data import CharVocabulary, InputError, load_corpus, read_text
-from tinyattn.data.corpus import shakespeare_corpus
+from tinyattn.data.corpus import decode_text, shakespeare_corpus
 
 
 def write(folder, content):
@@ -111,3 +111,16 @@ def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
 def test_no_network_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot fetch Tiny Shakespeare"):
         shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content, option",
+    [
+        ("plain".encode("utf-16"), "iconv -f utf-16 -t utf-8"),
+        ("中文".encode("gb18030"), "-f ENCODING (such as latin1 or gb18030)"),
+    ],
+)
+def test_another_encoding_is_told_how_to_become_utf_8(content, option):
+    with pytest.raises(InputError) as caught:
+        decode_text(content, "text.txt")
+    assert option in str(caught.value)

@@ -35,6 +35,11 @@ def test_unknown_characters_can_be_skipped():
     assert CharVocabulary("abc").encode("adbé", unknown="skip").tolist() == [0, 1]
 
 
+def test_the_vocabulary_is_shown_as_it_is_read_beside_a_line_break():
+    with pytest.raises(InputError, match=r"the vocabulary is '\\n\\u200d注'"):
+        CharVocabulary("\n\u200d注").encode("x")
+
+
 def test_a_lone_surrogate_is_named_without_breaking_the_message():
     with pytest.raises(InputError) as caught:
         CharVocabulary("abc").encode("\udc9d")

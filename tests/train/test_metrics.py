@@ -44,3 +44,9 @@ def test_the_picture_is_a_png_even_before_any_evaluation(tmp_path):
     metrics.close()
     draw_loss(tmp_path / "loss.png", tmp_path / "metrics.jsonl", {"bigram": 0.5}, r"a $\no$")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_line_that_is_no_text_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1, "loss": 4.0}\n\xff\xfe\n{"step": 2, "loss": 3.0}\n')
+    assert [line["step"] for line in read_metrics(path)] == [1, 2]

@@ -57,7 +57,13 @@ def _refuse(message):
 
 
 def _survive_any_encoding():
-    """What the terminal cannot show becomes an escape such as ``\\u2019`` instead of an error."""
+    """What the terminal cannot show becomes an escape such as ``\\u2019`` instead of an error.
+
+    A process started with an output closed has None in its place: what it prints goes nowhere then.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -56,9 +56,13 @@ def _run(options, source, processes):
         except BrokenPipeError:
             raise
         except OSError as error:
+            then = (
+                f"go on with tinyattn train --resume {trainer.run.path}, the last saved state is whole"
+                if trainer.run.holds_run()
+                else "begin again, nothing was saved yet"
+            )
             raise InputError(
-                f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and go on with "
-                f"tinyattn train --resume {trainer.run.path}, the last saved state is whole"
+                f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and {then}"
             ) from error
         if processes.is_first:
             _draw(trainer, display)

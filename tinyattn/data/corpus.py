@@ -60,8 +60,15 @@ def decode_text(content, name):
         line = content.count(b"\n", 0, start) + 1
         raise InputError(
             f"{name} is not UTF-8 text: byte 0x{content[start]:02x} at offset {start} "
-            f"(line {line}); save it as UTF-8, for instance with: iconv -f latin1 -t utf-8"
+            f"(line {line}); save it as UTF-8, for instance with: iconv {_encodings(content)} -t utf-8"
         ) from None
+
+
+def _encodings(content):
+    """``iconv``'s option for what ``content`` may be: told by its byte order mark, else to be chosen."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "-f utf-16"
+    return "-f ENCODING (such as latin1 or gb18030)"
 
 
 def load_corpus(name):

@@ -83,7 +83,6 @@ class CharVocabulary:
         missing = sorted(set(text) - self._ids.keys())
         if not missing:
             return
-        # ascii(): a lone surrogate or a control character must not break the terminal.
         listed = [f"{_readable(c)} (position {text.index(c)})" for c in missing[:10]]
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         known = "".join(self.characters[:200])
@@ -131,13 +130,5 @@ class CharVocabulary:
 
 
 def _readable(text):
-    """``text`` in quotes, with escapes for what a terminal cannot show."""
-    return repr(text) if text.isprintable() and _encodable(text) else ascii(text)
-
-
-def _encodable(text):
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    """``text`` in quotes, with escapes for the characters that a terminal cannot show."""
+    return repr(text)  # escapes what is not printable, lone surrogates included

@@ -63,7 +63,7 @@ def _to_line(values):
 
 
 def read_metrics(path):
-    """The lines of ``metrics.jsonl`` as dicts; one that a kill cut short is left out.
+    """The lines of ``metrics.jsonl`` as dicts; one that a kill cut short, or that is no text, is left out.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "metrics.jsonl")
@@ -72,7 +72,7 @@ def read_metrics(path):
     [{'step': 1, 'loss': 4.2}]
     """
     lines = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             values = json.loads(line)
         except ValueError:

@@ -79,7 +79,15 @@ class RunDirectory:
 
     def vocabulary(self):
         """The run's vocabulary, characters in the order of their ids."""
-        return CharVocabulary.from_json(_read_text(self.path / "vocab.json"))
+        path = self.path / "vocab.json"
+        try:
+            return CharVocabulary.from_json(_read_text(path))
+        except DamagedFileError:
+            raise
+        except InputError as error:
+            if not path.is_file():
+                raise
+            raise DamagedFileError(f"{path} is damaged: {error}") from None
 
     def write_states(self, names, model, optimizer, state):
         """Write one state under each of ``names`` (of ``STATES``), whole or not at all.
@@ -145,7 +153,12 @@ class RunDirectory:
         directory = self._state_directory(name)
         if directory is None:
             there = [one for one in STATES if self._state_directory(one)]
-            hint = f"it has {there[0]}" if there else "it stopped before its first evaluation"
+            hint = (
+                f"it has {there[0]}"
+                if there
+                else f"it stopped before anything was saved; begin it again with "
+                f"tinyattn train --config {self.path}/config.json --out {self.path}"
+            )
             raise InputError(f"the run {self.path} has no state {name!r}: {hint}")
         return directory / file
 
