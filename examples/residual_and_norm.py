@@ -11,7 +11,7 @@ output, as a share of that cotangent; and how alike the tokens have become: the 
 for all tokens, as a share of its norm. Without the sum every layer averages, and nothing remembers what a token was.
 Then the loss after some training of 6 blocks, at several learning rates, to say what stood two places before.
 
-What the norm does here is the steadying: with too large a rate a stack with norms does not learn, and one without
+What the norm does here is the steadying: at a rate of 0.03 only the stack with norms learns, and at 0.1 the one without
 them blows up. Speed it does not bring: as weights start today, 6 blocks without norms learn this small task sooner.
 
 After Y. Dong, J.-B. Cordonnier and A. Loukas, "Attention is not all you need: pure attention loses rank doubly
