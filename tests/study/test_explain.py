@@ -8,7 +8,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.study import walkthroughs
-from tinyattn.study.explain import Explanation, run
+from tinyattn.study.explain import Explanation, explain, run
 from tinyattn.study.numbers import format_array, parse_array
 
 OPERATIONS = sorted(walkthroughs.WALKS)
@@ -132,3 +132,14 @@ def test_numbers_are_read_and_shown():
     assert parse_array("1,2;3,4", "--x", axes=(2,)).tolist() == [[1, 2], [3, 4]]
     assert parse_array("-1e-3", "--x").tolist() == [-0.001]
     assert format_array([[1, -20.5], [0, 1e-9]]) == ["[  1.0000  -20.5000]", "[  0.0000   1.0e-09]"]
+
+
+@pytest.mark.parametrize("x", ["1 1 1", "1e6 1e6 1000001", "1e-8 2e-8"])
+def test_differences_are_not_held_to_more_than_they_know(x):
+    walk = explain("layer_norm", x=x)
+    assert walk.passed, str(walk)
+
+
+def test_it_walks_where_nothing_is_recorded():
+    with ta.no_grad():
+        assert ta.study.explain("softmax").passed

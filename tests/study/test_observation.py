@@ -1,9 +1,12 @@
 """What ``observe`` sees is what the model computes, forward and backward."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import tinyattn as ta
+from tinyattn.data import CharVocabulary
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
 from tinyattn.study import observe
 
@@ -188,3 +191,10 @@ def test_from_an_encoder_characters_are_hidden_that_it_is_to_find():
 def test_what_cannot_be_looked_at_is_refused(settings, text, vocabulary, words):
     with pytest.raises(ValueError, match=words):
         observe(make_model(**settings), text, vocabulary=vocabulary)
+
+
+def test_a_loaded_run_brings_its_vocabulary():
+    model = make_model()
+    loaded = SimpleNamespace(model=model, vocabulary=CharVocabulary(VOCABULARY))
+    seen = observe(loaded, TEXT)
+    np.testing.assert_array_equal(seen.weights, observe(model, TEXT, vocabulary=VOCABULARY).weights)

@@ -67,6 +67,11 @@ class Primitive:
         inputs, if variadic) its shape and dtype remain, anything else will be None.
         """
         if isinstance(function_or_name, str):
+            if function_or_name not in self.input_names:
+                raise TypeError(
+                    f"primitive {self.name} has no input {function_or_name!r}: "
+                    f"it has {', '.join(self.input_names)}"
+                )
             position = self.input_names.index(function_or_name)
             return functools.partial(self._register_vjp, position)
         if not self.variadic and len(self.input_names) != 1:
@@ -87,6 +92,16 @@ class Primitive:
         return function
 
     def _register_vjp(self, position, function):
+        signature = inspect.signature(function)
+        try:
+            signature.bind_partial(None, None, *self.input_names)
+        except TypeError:
+            expected = ["g", "out", *self.input_names]
+            expected += ["*", *self.parameter_names] if self.parameter_names else []
+            raise TypeError(
+                f"{function.__name__}{signature} cannot be the backward of {self.name}: "
+                f"expected ({', '.join(expected)})"
+            ) from None
         self.vjps[position] = function
         self._saved_positions.clear()
         return function
@@ -99,7 +114,13 @@ class Primitive:
         """The cotangent of one input, by the rule: on arrays gives an array, on tensors a recorded tensor."""
         if self.variadic:
             return self.vjps[0](g, out, *inputs, position=position, **parameters)
-        return self.vjps[position](g, out, *inputs, **parameters)
+        cotangent = self.vjps[position](g, out, *inputs, **parameters)
+        if cotangent is None:
+            raise TypeError(
+                f"the backward of {self.name} returned None for the input {self.input_names[position]}: "
+                f"expected its cotangent, an array"
+            )
+        return cotangent
 
     def _what_to_save(self, wanted):
         """Which inputs, and whether the output, the products for the ``wanted`` inputs read."""

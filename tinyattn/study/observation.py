@@ -59,7 +59,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
 
     Args:
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
-            of a run, whose best state is taken.
+            of a run, whose best state is taken; or what ``tinyattn.train.load_run`` gave.
         text: 2 characters at least, at most as many as the model's block holds.
         vocabulary: a ``CharVocabulary`` or its characters; a run brings its own.
         gradients: whether to run backward too.
@@ -226,6 +226,8 @@ def _resolve(model, vocabulary):
 
         loaded = load_run(model)
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
+    elif hasattr(model, "model") and hasattr(model, "vocabulary"):  # what load_run gives
+        model, vocabulary = model.model, vocabulary or model.vocabulary
     if vocabulary is None:
         raise ValueError(
             "the model's vocabulary is not known: pass vocabulary=, the characters in the order of "

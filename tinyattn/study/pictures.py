@@ -212,7 +212,7 @@ def loss_curve(run):
     """The loss of a run over its steps: of the batches, and of the whole validation part.
 
     Args:
-        run: the directory of a run, or its ``metrics.jsonl``.
+        run: the directory of a run, its ``metrics.jsonl``, or what ``tinyattn.train.load_run`` gave.
 
     Returns:
         A ``Picture``.
@@ -223,7 +223,7 @@ def loss_curve(run):
     from ..train.metrics import read_metrics
 
     need("matplotlib", "loss_curve")
-    path = Path(run)
+    path = Path(getattr(run, "path", run))
     path = path / "metrics.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: give a run's directory, or its metrics.jsonl")
