@@ -43,6 +43,8 @@ def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, 
         return check_run(path, device, order or 1, seed)
     if html is not None and not Path(html).parent.is_dir():
         raise InputError(f"--html: there is no directory {str(Path(html).parent)!r}")
+    if html is not None and Path(html).is_dir():
+        raise InputError(f"--html {html} is a directory: give the name of a file")
     return survey(op, device, html, order or 2, seed)
 
 
@@ -87,10 +89,11 @@ def _tasks(op, device, order, seed):
             tasks.append((name, _block_task(block, device, order, seed)))
     if not tasks:
         names = [*PRIMITIVES, *BLOCKS]
-        near = difflib.get_close_matches(op, names, n=3) or sorted(PRIMITIVES)[:8]
-        raise InputError(
-            f"--op: there is no operation or block {op!r}; did you mean {', '.join(near)}?"
+        near = difflib.get_close_matches(op, names, n=3)
+        hint = (
+            f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(names))}"
         )
+        raise InputError(f"--op: there is no operation or block {op!r}; {hint}")
     return tasks
 
 

@@ -52,7 +52,7 @@ class ModelOptions:
     """How the model knows the order of characters."""
 
     norm: Literal["pre", "post"] | None = None
-    """Normalise the input of each sublayer (pre) or the sum after it (post); post for the encoder only."""
+    """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, for the encoder post."""
 
     normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
     """How the residual stream is normalised."""
