@@ -358,6 +358,21 @@ def test_padding_may_begin_after_the_first_tokens_of_a_cache(device, ids):
     np.testing.assert_allclose(rest, whole[:, 4:], rtol=0, atol=1e-10)
 
 
+def test_a_cache_is_of_this_model_and_of_its_type(device, ids):
+    model = small(device)
+    other = models.GPT(dataclasses.replace(model.config, layers=1)).cache()
+    for wrong in (other, models.RNN(models.RNNConfig(layers=2)).cache(), []):
+        with pytest.raises(ValueError, match=r"no cache of a model with 2 layers"):
+            model(ids, cache=wrong)
+        with ta.no_grad(), pytest.raises(ValueError, match="no cache of a model"):
+            model(ids[:1, :1], cache=wrong)
+    cache = model.cache()
+    logits(model, ids[:, :4], cache=cache)
+    model.to("float32")
+    with pytest.raises(ValueError, match=r"float64 keys .* got float32 ones .* begin a new cache"):
+        logits(model, ids[:, 4:5], cache=cache)
+
+
 def test_a_dict_is_no_configuration():
     with pytest.raises(TypeError, match=r"got dict: write GPT\(GPTConfig\(\.\.\.\)\)"):
         models.GPT({"layers": 1})

@@ -306,4 +306,6 @@ def test_weight_decay_is_for_matrices_only():
     names = [[name for name, _ in group["params"]] for group in groups]
     assert names == [["0.weight", "2.weight"], ["0.bias", "1.weight", "1.bias"]]
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+    with pytest.raises(TypeError, match=r"Parameter among them: write model\.named_parameters\(\)"):
+        optim.weight_decay_groups(model.parameters(), 0.1)
     assert len(optim.weight_decay_groups(nn.Linear(2, 2, bias=False).named_parameters(), 1)) == 1

@@ -143,6 +143,29 @@ def test_positions_are_kept_as_asked(trained):
         kept([15])
 
 
+def test_snapshots_of_an_encoder_are_looked_at_too(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("abcdefgh" * 40, "utf-8")
+    config = make_config(
+        model="encoder",
+        data=str(text),
+        out=str(tmp_path / "run"),
+        steps=4,
+        evaluate_every=2,
+        sample_every=0,
+        snapshots=2,
+        layers=1,
+        heads=1,
+        dim=8,
+        block_size=8,
+        batch_size=2,
+        workers=1,
+    )
+    begin(config).train(Silent())
+    content = explore(tmp_path / "run").content
+    assert content.snapshots and "d" not in content.characters[:4]
+
+
 def test_little_room_leaves_out_snapshots_and_characters_and_never_the_maps(trained):
     content = explore(trained, HARD_TEXT[:16], megabytes=0.1).content
     assert not content.targets and not content.snapshots

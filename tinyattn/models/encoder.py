@@ -50,7 +50,8 @@ class Encoder(Transformer):
             ids: integers (..., length), a tensor or an array of the model's device, or nested lists; ``mask_id`` where
                 masked.
             padding_mask: booleans (..., length), True for real tokens and False for padding, which no token sees and
-                which does not count as a position. What comes out at padding has no meaning.
+                which does not count as a position (a window of attention counts it). What comes out at padding has
+                no meaning.
 
         Returns:
             (..., length, vocabulary_size).

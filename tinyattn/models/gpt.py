@@ -58,10 +58,16 @@ class GPT(Transformer):
             (..., length, vocabulary_size).
 
         Raises:
-            ValueError: if the tokens, those in the cache included, are more than ``block_size``.
+            ValueError: if the tokens, those in the cache included, are more than ``block_size``; for a cache of another
+                model.
             IndexError: for an id outside the vocabulary.
         """
         ids = as_ids(ids, self)
+        if cache is not None and len(getattr(cache, "layers", ())) != self.config.layers:
+            raise ValueError(
+                f"{cache!r} is no cache of a model with {self.config.layers} layers: expected what cache() of this "
+                "model returned"
+            )
         if type(self) is GPT and can_decode(self, ids, cache, padding_mask):
             self.check_length(1, cache.length)
             ids = getattr(ids, "_data", ids)

@@ -203,7 +203,7 @@ class Transformer(Module):
         x = self.dropout(x)
         mask = key_mask(padding_mask)
         layers = [None] * self.config.layers if cache is None else cache.layers
-        for block, layer_cache in zip(self.blocks, layers):
+        for block, layer_cache in zip(self.blocks, layers, strict=True):
             x = block(x, mask=mask, cache=layer_cache, positions=positions)
         return x
 

@@ -42,7 +42,8 @@ class KeyValueCache:
         """Add the keys and values of further tokens; returns all of them, old and new.
 
         Raises:
-            ValueError: if the earlier ones were only summed up, or belong to another number of sequences.
+            ValueError: if the earlier ones were only summed up, belong to another number of sequences, or are of
+                another dtype or device.
         """
         if self.sums is not None:
             raise ValueError(
@@ -54,6 +55,14 @@ class KeyValueCache:
             raise ValueError(
                 f"the cache holds keys of shape {self.keys.shape}, got further ones of shape {keys.shape}: "
                 "expected the same sequences; begin a new cache for others"
+            )
+        if self._keys is not None and (self._keys.dtype, self._keys.device) != (
+            keys.dtype,
+            keys.device,
+        ):
+            raise ValueError(
+                f"the cache holds {self._keys.dtype} keys on {self._keys.device}, got {keys.dtype} ones on "
+                f"{keys.device}: begin a new cache after moving the model"
             )
         if keys.requires_grad or values.requires_grad:
             if self._keys is not None:

@@ -108,7 +108,7 @@ def explore(
     if loaded is not None:
         content.curve = _curve(loaded.path)
         # Half the room at most, so that single characters have theirs.
-        content.snapshots = _snapshots(loaded, seen, snapshots, room / 2 / (4 * BYTE * cells))
+        content.snapshots = _snapshots(loaded, text, snapshots, room / 2 / (4 * BYTE * cells))
         room -= len(content.snapshots) * 4 * BYTE * cells
     for position in _chosen_positions(positions, seen, room):
         content.targets[position] = pack_target(seen.gradient_of(position), seen.allowed)
@@ -205,7 +205,7 @@ def _curve(path):
     ]
 
 
-def _snapshots(loaded, seen, wanted, fitting):
+def _snapshots(loaded, text, wanted, fitting):
     run = RunDirectory(loaded.path)
     steps = [step for step in run.snapshot_steps() if step != loaded.step]
     count = min(len(steps), int(fitting) if wanted is None else wanted)
@@ -216,7 +216,7 @@ def _snapshots(loaded, seen, wanted, fitting):
     maps = []
     for step in chosen:
         model.load_state_dict(run.read_snapshot(step))
-        then = observe(model, "".join(seen.characters), vocabulary=loaded.vocabulary)
+        then = observe(model, text, vocabulary=loaded.vocabulary)
         maps.append(Maps(step, then.loss, then.scores, then.gradient))
     return maps
 
