@@ -1,8 +1,10 @@
 """What importing the package costs, and the names people rely on."""
 
+import configparser
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,11 @@ def test_optim_has(name):
 @pytest.mark.parametrize("name", ["GPT", "GPTConfig", "Encoder"])
 def test_models_has(name):
     assert hasattr(ta.models, name)
+
+
+def test_an_editable_install_is_a_plain_path():
+    # setuptools installs a finder instead unless the packages' root is named; the finder comes after the
+    # current directory, where a checkout of the package's own name passes for an empty namespace.
+    settings = configparser.ConfigParser()
+    settings.read(Path(__file__).parents[1] / "setup.cfg")
+    assert settings["options"]["package_dir"].split() == ["=", "."]
