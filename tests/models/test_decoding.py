@@ -1,5 +1,8 @@
 """Reading single tokens in plain NumPy: equal to the modules, and left aside wherever they must run."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -74,6 +77,18 @@ def test_float32_stays_float32_and_near_float64(ids):
     assert found.dtype == np.float32 and cache.decoder is not None
     exact, _ = read(small(positions="rotary", qk_norm=True), ids, [1] * LENGTH)
     np.testing.assert_allclose(found, exact, atol=1e-4)
+
+
+def test_a_cache_dies_with_its_last_reference(ids):
+    gc.disable()
+    try:
+        _, cache = read(small(), ids, [4, 1])
+        assert cache.decoder is not None
+        alive = weakref.ref(cache.layers[0])
+        del cache
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_changed_weights_are_noticed(ids):

@@ -1,5 +1,8 @@
 """``Module.record``: values and gradients of what passes through a model."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -80,3 +83,17 @@ def test_hooks_are_removed_when_the_block_raises(block):
     with pytest.raises(ZeroDivisionError), block.record():
         raise ZeroDivisionError
     assert not any(module.is_watched for module in block.modules())
+
+
+def test_what_was_recorded_dies_with_its_last_reference(block):
+    gc.disable()
+    try:
+        with block.record() as record:
+            block(ta.ones((1, 2, 8), dtype="float64")).sum().backward(retain_graph=True)
+        output = record["norm1"].tensor
+        assert record["norm1"].gradient is not None
+        alive = weakref.ref(output._node)
+        del output, record
+        assert alive() is None
+    finally:
+        gc.enable()

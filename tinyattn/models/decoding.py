@@ -121,7 +121,6 @@ class Decoder:
     def __init__(self, model, cache):
         config = model.config
         self._model = model
-        self._cache = cache
         self._modules = model.modules()
         self._parameters = model.parameters()
         self._versions = [parameter._version[0] for parameter in self._parameters]
@@ -163,7 +162,7 @@ class Decoder:
 
     def __call__(self, token):
         """The logits after one more token, a tensor (1, 1, vocabulary_size)."""
-        place = self._cache.length
+        place = self._blocks[0].layer.length
         x = self._embedding[token]  # (dim,)
         if self._positions is not None:
             x = x + self._positions[place]

@@ -105,12 +105,11 @@ class Record:
     def __init__(self, name, tensor):
         self.name = name
         self.tensor = tensor
-        self._gradient = None
+        self._last = (
+            last
+        ) = {}  # not this record itself: the graph must not hold what holds the graph
         if tensor.requires_grad:
-            tensor.register_hook(self._keep_gradient)
-
-    def _keep_gradient(self, gradient):
-        self._gradient = gradient.numpy()
+            tensor.register_hook(lambda gradient: last.update(gradient=gradient.numpy()))
 
     @property
     def shape(self):
@@ -128,10 +127,10 @@ class Record:
     @property
     def gradient(self):
         """What the last backward pass sent into the output, a NumPy array of its shape; None where there was none."""
-        return self._gradient
+        return self._last.get("gradient")
 
     def __repr__(self):
-        state = "no gradient yet" if self._gradient is None else "with its gradient"
+        state = "no gradient yet" if self.gradient is None else "with its gradient"
         return f"<Record {self.name} {self.shape}, {state}>"
 
 
