@@ -1,5 +1,8 @@
 """``tinyattn sample``: text as asked for, or one sentence."""
 
+import os
+import signal
+
 import pytest
 
 from .conftest import TEXT, command
@@ -121,6 +124,15 @@ def test_a_terminal_that_cannot_show_a_character_gets_an_escape(tmp_path, encodi
     output, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (0, b"")
     assert output.startswith(b"\\u2603")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="takes a signal that Windows has not")
+def test_an_interruption_is_said_on_a_line_of_its_own(trained):
+    process = command("sample", trained, "--length", 1_000_000)
+    process.stdout.read(5)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, b"\ninterrupted\n")
 
 
 def test_a_reader_that_leaves_is_no_error(trained):

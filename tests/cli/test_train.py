@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 
@@ -46,6 +47,15 @@ def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_
     assert call("train", "--config", trained / "config.json", "--steps", 2).status == 0
     config = RunDirectory.open("runs/text-fast").config()
     assert (config.run.steps, config.architecture.dim) == (2, 16)
+
+
+def test_the_command_to_go_on_with_can_be_copied_whatever_the_path(call, text_file):
+    words = ["train", "--data", text_file, "--steps", 2, "--out", "my run", *TINY]
+    answer = call(*words, "--stop-after", 1)
+    again = shlex.split(answer.output.splitlines()[-1].removeprefix("go on with:"))
+    answer = call(*again[1:])
+    assert answer.status == 0, answer.error
+    assert "tinyattn sample 'my run' --prompt" in answer.output
 
 
 def test_a_stopped_run_goes_on_with_resume(call, text_file):

@@ -21,6 +21,15 @@ def main(argv=None):
         argv: the words after the command's name; those of this process by default.
     """
     _survive_any_encoding()
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        # A sample may have stopped in the middle of a line.
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
+
+def _run(words):
     from cyclopts import CycloptsError
 
     from .app import make_app
@@ -28,7 +37,7 @@ def main(argv=None):
     app = make_app()
     try:
         status = app(
-            list(sys.argv[1:] if argv is None else argv),
+            words,
             exit_on_error=False,
             print_error=False,
             result_action="return_value",
@@ -44,9 +53,6 @@ def main(argv=None):
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{where}{error.strerror or error}")
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
     return status if isinstance(status, int) else 0
 
 

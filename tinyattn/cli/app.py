@@ -42,6 +42,7 @@ def make_app():
         name="tinyattn",
         help="Attention and a small GPT whose every backward pass can be read, checked, watched.",
         version=__version__,
+        suppress_keyboard_interrupt=False,  # main tells it
     )
     given = set()
     app.config = _remember_given(given)

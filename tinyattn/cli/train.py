@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -56,8 +57,9 @@ def _run(options, source, processes):
         except BrokenPipeError:
             raise
         except OSError as error:
+            path = shlex.quote(str(trainer.run.path))
             then = (
-                f"go on with tinyattn train --resume {trainer.run.path}, the last saved state is whole"
+                f"go on with tinyattn train --resume {path}, the last saved state is whole"
                 if trainer.run.holds_run()
                 else "begin again, nothing was saved yet"
             )
@@ -111,7 +113,7 @@ def _count(number, name):
 
 def describe_end(trainer, finished):
     """What was reached, and the commands that go on from there."""
-    path = trainer.run.path
+    path = shlex.quote(str(trainer.run.path))
     if finished:
         return (
             f"done in {describe_duration(trainer.seconds)}: best validation loss "

@@ -11,6 +11,7 @@ The three files of a state are exchanged together (train/files.py), so that they
 """
 
 import json
+import shlex
 from pathlib import Path
 
 from ..data import CharVocabulary, InputError
@@ -39,7 +40,7 @@ class RunDirectory:
             raise InputError(f"--out {path} is a file: give a directory for the run")
         if run.holds_run():
             raise InputError(
-                f"{path} already holds a run: go on with it (--resume {path}), "
+                f"{path} already holds a run: go on with it (--resume {shlex.quote(str(path))}), "
                 f"or give another directory with --out"
             )
         run.path.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ class RunDirectory:
                 f"it has {there[0]}"
                 if there
                 else f"it stopped before anything was saved; begin it again with "
-                f"tinyattn train --config {self.path}/config.json --out {self.path}"
+                f"tinyattn train --config {shlex.quote(f'{self.path}/config.json')} --out {shlex.quote(str(self.path))}"
             )
             raise InputError(f"the run {self.path} has no state {name!r}: {hint}")
         return directory / file
