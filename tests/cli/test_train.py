@@ -111,6 +111,8 @@ def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
     [
         (["--steps", "0"], "--steps must be at least 1, given 0"),
         (["--steps", "many"], '"many"'),
+        (["--steps", "1.5"], "--steps must be a whole number, given 1.5"),
+        (["--steps", "9" * 20, "--heads", "3"], "--dim 128 cannot be shared by --heads 3"),
         (["--dropout", "1.5"], "--dropout must be at least 0 and below 1, given 1.5"),
         (["--learning-rate", "nan"], "--learning-rate must be a finite number, above 0, given nan"),
         (["--heads", "3"], "--dim 128 cannot be shared by --heads 3"),
@@ -124,6 +126,14 @@ def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
 )
 def test_an_option_that_cannot_be_used(refuse, words, message):
     assert message in refuse("train", *words)
+
+
+def test_too_little_memory_is_one_sentence(refuse, monkeypatch):
+    def begin(*arguments, **options):
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr("tinyattn.cli.train.begin", begin)
+    assert "not enough memory (Unable to allocate 7 TiB): ask for less" in refuse("train")
 
 
 def test_a_config_file_that_is_none(refuse, tmp_path):

@@ -50,6 +50,9 @@ def _run(words):
         # The reader of our output left (as `head` does); the interpreter must not complain on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        why = f" ({error})" if str(error) else ""
+        return _refuse(f"not enough memory{why}: ask for less, such as a smaller batch or model")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{where}{error.strerror or error}")

@@ -154,17 +154,13 @@ def _refuse_fractions(argument):
     if int not in kinds:
         return
     for token in argument.tokens:
-        try:
-            whole = float(token.value) == int(token.value)
-        except ValueError:
-            whole = not _is_number(token.value)
-        if not whole:
+        if not _is_a(int, token.value) and _is_a(float, token.value):
             raise InputError(f"{argument.name} must be a whole number, given {token.value}")
 
 
-def _is_number(text):
+def _is_a(kind, text):
     try:
-        float(text)
+        kind(text)
     except ValueError:
         return False
     return True

@@ -29,16 +29,14 @@ def need(package, purpose):
     >>> need("no_such_package", "draw_nothing")
     Traceback (most recent call last):
         ...
-    ImportError: draw_nothing needs the package no_such_package: pip install "tinyattn[study]"
+    ImportError: draw_nothing needs the package no_such_package: pip install no_such_package
     """
     import importlib
 
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise ImportError(
-            f'{purpose} needs the package {package}: pip install "tinyattn[study]"'
-        ) from None
+        raise ImportError(f"{purpose} needs the package {package}: pip install {package}") from None
 
 
 class Picture:
