@@ -112,9 +112,8 @@ def kink(line, h, analytic, tolerance, noise=0.0):
     if not (math.isfinite(left) and math.isfinite(right)):
         return left, right
     size = max(abs(left), abs(right))
-    if abs(line.central(h / 8)) > 4 * max(
-        size, 8 * noise
-    ):  # a jump: the quotient grows as the step shrinks
+    is_jump = abs(line.central(h / 8)) > 4 * max(size, 8 * noise)  # grows as the step shrinks
+    if is_jump:
         return left, right
     if not bends(left, right, noise=noise) or _in_proportion(line, h, right - left):
         return None

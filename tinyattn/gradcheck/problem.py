@@ -65,9 +65,8 @@ class FirstOrder:
     def __init__(self, fn, inputs, arguments, slots):
         self._fn = fn
         self._inputs = inputs
-        self._slots = (
-            slots  # for each leaf of the inputs: a checked Argument, or what is passed as it is
-        )
+        # For each leaf of the inputs: a checked Argument, or what is passed as it is.
+        self._slots = slots
         self.arguments = arguments
         self.evaluations = 0
 

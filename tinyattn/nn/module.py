@@ -373,9 +373,8 @@ class Module:
 class _ForwardHookHandle:
     def __init__(self, hooks, hook):
         self._hooks = hooks
-        self._key = (
-            object()
-        )  # not the handle itself, which few callers keep: a hook outlives its handle
+        # Not the handle itself, which few callers keep: a hook outlives its handle.
+        self._key = object()
         hooks[self._key] = hook
 
     def remove(self):

@@ -80,7 +80,6 @@ def gradient_norm(arrays, norm_type=2.0):
         squares.append(xp.dot(flat, flat))
     if xp is np:
         return math.sqrt(math.fsum(squares))
-    total = xp.sum(
-        xp.stack(squares).astype(np.float64)
-    )  # on the device, so that the host waits once
+    # Summed on the device, so that the host waits once.
+    total = xp.sum(xp.stack(squares).astype(np.float64))
     return math.sqrt(float(total))

@@ -49,9 +49,8 @@ def check_block(block, device=None, order=2, seed=0, mode="full"):
         params = () if module is None else module
         settings = {**TOLERANCES, "order": order, "seed": seed, "mode": mode}
         row.add(examine(fn, inputs, params=params, upcast=True, **settings))
-    except (
-        Exception
-    ) as error:  # a block that crashes is a fault of its row, not the end of the survey
+    # A block that crashes is a fault of its row, not the end of the survey.
+    except Exception as error:
         row.cases += 1
         words = (
             str(error) if isinstance(error, GradcheckError) else f"{type(error).__name__}: {error}"
