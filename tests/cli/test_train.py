@@ -160,6 +160,20 @@ def test_an_out_that_is_a_file(refuse, text_file, tmp_path):
     assert "is a file" in refuse("train", "--data", text_file, "--out", "file")
 
 
+def test_a_run_that_goes_on_elsewhere_asks_for_its_text(
+    refuse, call, text_file, tmp_path, monkeypatch
+):
+    (tmp_path / "text.txt").write_bytes(text_file.read_bytes())
+    words = ["train", "--data", "text.txt", "--out", "run", "--steps", 4, "--stop-after", 2, *TINY]
+    assert call(*words).status == 0
+    monkeypatch.chdir(tmp_path / "run")
+    message = refuse("train", "--resume", tmp_path / "run")
+    assert (
+        "text.txt, from the directory that it began in, is not there: give it with --data"
+        in message
+    )
+
+
 def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "is not a run" in refuse("train", "--resume", "empty")

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
+from ..data.corpus import CORPORA
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
 from .parallel import available_cores
@@ -78,8 +79,14 @@ def resume(path, options=None, processes=None):
         raise InputError(
             f"the run {path} has done its {config.run.steps} steps: ask for more with --steps"
         )
+    text = config.run.data
+    if "data" not in (options or {}) and text not in CORPORA and not Path(text).exists():
+        raise InputError(
+            f"the text of the run {path}, {text}, from the directory that it began in, is not there: "
+            f"give it with --data"
+        )
     dataset = CharDataset.load(
-        config.run.data, config.architecture.block_size, state["corpus"], run.vocabulary()
+        text, config.architecture.block_size, state["corpus"], run.vocabulary()
     )
     model = load_model(run, config, len(dataset.vocabulary), "last")
     streams = {name: Random(0) for name in STREAMS if name != "weights"}
