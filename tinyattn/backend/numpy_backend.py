@@ -21,6 +21,9 @@ class NumpyBackend(Backend):
     def empty(self, shape, dtype):
         return pool.empty(shape, dtype)
 
+    def zeros(self, shape, dtype):
+        return pool.zeros(shape, dtype)
+
     def to_host(self, array):
         return array
 
