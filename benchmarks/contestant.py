@@ -23,6 +23,8 @@ def main(module, name, options):
     answer = sys.stdout
     sys.stdout = sys.stderr  # whatever a library prints does not get between
     try:
+        if name not in module.CONTESTANTS:
+            raise ImportError(f"there is no contestant {name}")
         start = module.CONTESTANTS[name]()
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), file=answer, flush=True)

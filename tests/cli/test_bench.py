@@ -1,0 +1,53 @@
+"""``tinyattn bench`` lists what there is, and says what it cannot do."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from tinyattn.cli import bench
+from tinyattn.data import InputError
+
+
+def test_without_a_name_it_lists_the_benchmarks(capsys):
+    assert bench.run(None) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == list(importlib.import_module("benchmarks").NAMES)
+
+
+def test_every_benchmark_that_is_listed_can_be_run():
+    bench.run(None)
+    for name in importlib.import_module("benchmarks").NAMES:
+        assert callable(importlib.import_module(f"benchmarks.{name}").run), name
+
+
+def test_an_unknown_name_is_the_user_s_mistake():
+    with pytest.raises(InputError, match="unknown benchmark 'nothing': expected one of"):
+        bench.run("nothing")
+
+
+def test_without_the_source_it_says_where_the_benchmarks_are(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "SOURCE", tmp_path)
+    with pytest.raises(InputError, match="checkout"):
+        bench.run(None)
+
+
+def test_contestants_take_turns_and_the_missing_are_named(capsys):
+    bench.run(None)
+    race = importlib.import_module("benchmarks.race")
+    results = race.race("tape", ["numpy", "nobody"], {}, rounds=2, calls=3)
+    assert results["numpy"]["calls"] == 6
+    assert results["numpy"]["median_ms"] > 0
+    assert "missing" in results["nobody"]
+    assert "nobody is left out" in capsys.readouterr().out
+
+
+def test_results_are_written_as_json(monkeypatch, tmp_path, capsys):
+    bench.run(None)
+    tape = importlib.import_module("benchmarks.tape")
+    monkeypatch.setattr(tape, "run", lambda quick: {"results": {"quick": quick}})
+    assert bench.run("tape", quick=True, output=tmp_path / "tape.json") == 0
+    written = json.loads((tmp_path / "tape.json").read_text())
+    assert written["benchmark"] == "tape" and written["results"] == {"quick": True}
+    assert written["machine"]["python"] == sys.version.split()[0]
