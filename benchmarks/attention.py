@@ -24,16 +24,19 @@ def tinyattn():
     from tinyattn.train.parallel import Workers, available_cores, shards
 
     def start(heads, length):
-        arrays = draw(heads, length)
         workers = Workers(available_cores())
-        parts = shards(heads, workers.count)  # shards on threads, as in training
-
-        def attend(part):
-            *leaves, cotangent = (ta.tensor(array[:, part]) for array in arrays)
+        parts = []  # shards on threads, as in training
+        for part in shards(heads, workers.count):
+            *leaves, cotangent = (ta.tensor(array[:, part]) for array in draw(heads, length))
             for leaf in leaves:
                 leaf.requires_grad = True
-            out = ta.scaled_dot_product_attention(*leaves, causal=True)
-            out.backward(cotangent)
+            parts.append((leaves, cotangent))
+
+        def attend(part):
+            leaves, cotangent = part
+            for leaf in leaves:
+                leaf.grad = None
+            ta.scaled_dot_product_attention(*leaves, causal=True).backward(cotangent)
 
         return lambda: workers.for_each(attend, parts)
 
@@ -44,10 +47,13 @@ def torch_sdpa():
     import torch
 
     def start(heads, length):
-        q, k, v, cotangent = (torch.from_numpy(array) for array in draw(heads, length))
+        *leaves, cotangent = (torch.from_numpy(array) for array in draw(heads, length))
+        for leaf in leaves:
+            leaf.requires_grad_()
 
         def call():
-            leaves = [array.clone().requires_grad_() for array in (q, k, v)]
+            for leaf in leaves:
+                leaf.grad = None
             out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=True)
             out.backward(cotangent)
 
