@@ -23,7 +23,7 @@ METHODS = (
 ATTRIBUTES = "data grad shape ndim size dtype device requires_grad is_leaf T mT".split()
 ENGINE = (
     "Tensor tensor no_grad enable_grad set_grad_enabled is_grad_enabled detect_anomaly reference grad hvp gradcheck "
-    "GradcheckError device manual_seed nn optim models"
+    "GradcheckError device manual_seed primitive array_namespace nn optim models study"
 ).split()
 NN = (
     "Module Parameter Linear Embedding LayerNorm RMSNorm Dropout Sequential ModuleList MultiHeadAttention FeedForward "

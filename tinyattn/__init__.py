@@ -14,11 +14,12 @@ from .autograd import (
     hvp,
     is_grad_enabled,
     no_grad,
+    primitive,
     reference,
     set_grad_enabled,
     tensor,
 )
-from .backend import device, manual_seed
+from .backend import array_namespace, device, manual_seed
 from .gradcheck import GradcheckError, gradcheck
 from .ops import *  # noqa: F403  (the names in ops.__all__, each documented where it is defined)
 

@@ -1,0 +1,53 @@
+"""What the README shows is what happens."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tinyattn.cli import main
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+# The excerpt of a rule leaves lines out, with "..."; the others are programs.
+PROGRAMS = [
+    code
+    for code in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    if "    ...\n" not in code
+]
+
+
+def output_of(*arguments):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(list(arguments)) == 0
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_its_programs_run_in_turn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "text.txt"
+    text.write_text("O Romeo, Romeo! wherefore art thou Romeo?\n" * 40)
+    small = ["--layers", "1", "--heads", "1", "--dim", "8", "--block-size", "16"]
+    output_of("train", "--data", "text.txt", "--out", "RUN", "--steps", "2", *small)
+    names = {}
+    for program in PROGRAMS:
+        exec(program, names)
+    assert (tmp_path / "maps.png").exists()
+    assert names["record"]["blocks.0.attention.weights"].gradient is not None
+
+
+@pytest.mark.parametrize("command", ["explain softmax", "gradcheck --break layer_norm"])
+def test_its_printed_lines_are_printed(command):
+    shown = re.search(rf"    \$ tinyattn ({command}.*)\n((?:    .*\n|\n(?=    ))+)", README)
+    lines = [line[4:].rstrip() for line in shown[2].splitlines()]
+    printed = output_of(*shlex.split(shown[1]))
+    missing = [line for line in lines if line not in printed and line != "..."]
+    assert not missing
+
+
+def test_the_pictures_it_shows_exist():
+    paths = re.findall(r"!\[[^]]*\]\(([^)]+)\)", README)
+    assert paths and all((Path(__file__).parents[1] / path).exists() for path in paths)
