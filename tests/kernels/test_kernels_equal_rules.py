@@ -101,7 +101,7 @@ CASES = {
     ],
     "gelu": [
         Case("small", (3, 5), approximate="tanh"),
-        Case("several blocks", (300, 130), approximate="tanh"),
+        Case("several blocks", (700, 390), approximate="tanh"),
     ],
     "softmax": [
         Case("rows", (4, 3, 9)),
@@ -132,7 +132,7 @@ CASES = {
     ],
     "dropout": [
         Case("small", (3, 5), p=0.3, key=1234567890123),
-        Case("several blocks", (300, 130), p=0.5, key=5),
+        Case("several blocks", (700, 390), p=0.5, key=5),
         Case("nothing dropped", (3, 5), p=0.0, key=5),
     ],
     "rotary": [

@@ -121,7 +121,7 @@ class FlatStorage:
                 parameter.bump_version()
 
 
-def cache_blocks(piece, backend, elements=1 << 14):
+def cache_blocks(piece, backend, elements=1 << 16):
     """Slices that cut ``piece`` into blocks which stay in the processor's cache; one block on a GPU.
 
     >>> from tinyattn.backend import get_backend

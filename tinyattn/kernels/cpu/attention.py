@@ -29,7 +29,7 @@ _QUERY_TILE = 64  # little of the diagonal's masked half is computed
 _LONG_QUERY_TILE = 128  # beyond _LONG keys the products' efficiency counts for more
 _LONG = 1024
 _KEY_TILE = 512
-_GROUP_BYTES = 3 << 16  # scores of the heads that are worked on together
+_GROUP_BYTES = 6 << 16  # scores of the heads that are worked on together
 _SAFE_EXPONENT = 60.0
 
 

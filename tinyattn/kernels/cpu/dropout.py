@@ -12,7 +12,7 @@ from ...backend.counter import keep_mask
 from ...backend.pool import empty
 from .blocks import is_floating
 
-_BLOCK_ELEMENTS = 1 << 14
+_BLOCK_ELEMENTS = 1 << 17
 
 
 def forward(x, *, p, key):
