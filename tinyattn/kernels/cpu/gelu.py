@@ -22,7 +22,7 @@ from .blocks import is_floating
 _C = math.sqrt(2.0 / math.pi)
 _A = 0.044715
 # Large: each call hands the interpreter's lock over, which costs more than the cache does where threads share it.
-_BLOCK_ELEMENTS = 1 << 17
+_BLOCK_ELEMENTS = 1 << 18
 _NORMAL_CDF = (  # coefficients of p, from the power 0 up
     7.978849414811807e-01,
     3.633308446715216e-02,
