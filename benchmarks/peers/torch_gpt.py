@@ -54,7 +54,7 @@ class GPT(nn.Module):
 
     def loss(self, ids, targets):
         logits = self(ids)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def optimizer_of(model, lr=1e-3):
