@@ -28,7 +28,7 @@ PATTERNS = {
         "how large a block is: rows are computed one by one"
     ),
     r"kernels\.cpu\.blocks\.row_blocks: (blocks|step) = .*": "how rows are cut: they are computed one by one",
-    r"kernels\.cpu\..*: scratch = np\.empty\(.*": "the scratch memory is larger than it need be",
+    r"kernels\.cpu\..*: scratch = (np\.)?empty\(.*": "the scratch memory is larger than it need be",
     r"kernels\.cpu\.attention\.forward: way = .*": "short and tiled attention compute the same",
     r"kernels\.cpu\.attention\._Call\._cut_into_groups: .*": "how many heads are worked on together",
     r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how large a tile is",
@@ -83,7 +83,6 @@ PATTERNS = {
     r"kernels\.cpu\.linear\.backward: return .*column_sums\(g_rows\) if.*": (
         "what a kernel leaves out, the rule computes"
     ),
-    r"kernels\.cpu\.gelu\.forward: scratch = empty\(\(2.*  ->  scratch = empty\(\(3.*": "the third row is never used",
     r"kernels\.cpu\.gelu\.exact_gelu_block: np\.minimum\(square, _FIT_END, out=square\)  ->  pass": (
         "beyond its range the polynomial grows, so that tanh is 1 there either way"
     ),

@@ -112,5 +112,7 @@ def test_saving_as_something_else_names_the_endings(tmp_path):
 def test_a_missing_package_is_asked_for_by_its_name(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     _, _, loss = expression()
-    with pytest.raises(ImportError, match=rf"draw_graph needs the package {package}: pip install {package}"):
+    with pytest.raises(
+        ImportError, match=rf"draw_graph needs the package {package}: pip install {package}"
+    ):
         ta.study.draw_graph(loss)
