@@ -29,10 +29,18 @@ def draw(random, queries, keys=None, head_dim=4, leading=(2, 3), value_dim=None,
     return [random.standard_normal((*leading, *shape)).astype(dtype) for shape in shapes]
 
 
-def error_against_float64(function, reference, arrays, device):
-    """The root mean square error of each output and gradient in float32, and that of ``reference``, against float64.
+def root_mean_square(difference):
+    return np.sqrt(np.mean(difference**2.0))
 
-    The mean, as which element is off most, and by how much, is an accident of the draw.
+
+def largest(difference):
+    return np.abs(difference).max()
+
+
+def error_against_float64(function, reference, arrays, device, norm=root_mean_square):
+    """The error of each output and gradient in float32, and that of ``reference``, against float64.
+
+    By root mean square, as the ``largest`` element of one draw, and by how much it is off, is an accident.
     """
     random = np.random.default_rng(1)
     cotangent = random.standard_normal((*arrays[0].shape[:-1], arrays[2].shape[-1]))
@@ -43,5 +51,5 @@ def error_against_float64(function, reference, arrays, device):
     errors = []
     for candidate in (function, reference):
         found = outputs_and_gradients(candidate, arrays, cotangent, device)
-        errors.append([np.sqrt(np.mean((a - b) ** 2.0)) for a, b in zip(found, exact, strict=True)])
+        errors.append([norm(a - b) for a, b in zip(found, exact, strict=True)])
     return errors

@@ -16,6 +16,7 @@ from .tensor import Tensor
 
 PRIMITIVES = {}  # name -> Primitive
 _KERNELS = {}  # (name, kind of backend) -> (forward, backward)
+_KINDS = {}  # type of array -> kind of backend
 _recording_order = itertools.count(1)  # next() on it is atomic, so that threads can share it
 
 
@@ -185,7 +186,7 @@ class Primitive:
             recorded = mode.grad and True in wanted
             arrays = settled(arrays, inputs, copy=self.view or recorded)
 
-        kernel = _KERNELS.get((self.name, _kind_of(array_type))) if mode.kernels else None
+        kernel = _KERNELS.get((self.name, _kind_of(array_type, arrays))) if mode.kernels else None
         result = NotImplemented
         # No warnings, as on a GPU, which knows none; detect_anomaly() finds the place.
         with np.errstate(all="ignore"):
@@ -343,8 +344,10 @@ def registered_kernels():
     return dict(_KERNELS)
 
 
-@functools.cache
-def _kind_of(array_type):
-    if array_type is np.ndarray:
-        return "cpu"
-    return "strict" if array_type.__name__ == "StrictArray" else "cuda"
+def _kind_of(array_type, arrays):
+    """The kind of backend that arrays of a type belong to, asked of it once."""
+    kind = _KINDS.get(array_type)
+    if kind is None:
+        array = next(array for array in arrays if type(array) is array_type)
+        kind = _KINDS[array_type] = backend_of(array).kind
+    return kind

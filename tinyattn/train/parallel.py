@@ -20,8 +20,8 @@ import numpy as np
 from ..autograd import Tensor
 from ..autograd.walk import walk
 from ..backend import Random, use_random
+from .step import IGNORED_TARGET
 
-IGNORED_TARGET = -100  # places that the mean of the loss leaves out
 # Of a shard: bounds the activations that are alive, and keeps them near the cache.
 TOKENS_AT_ONCE = 2048
 
