@@ -30,7 +30,7 @@ def tinyattn():
         model = ta.models.GPT(config)
         named = model.named_parameters()
         optimizer = AdamW(weight_decay_groups(named, 0.1), lr=1e-3, betas=(0.9, 0.99))
-        step = ParallelStep(model)
+        step = ParallelStep(model, processes=True)
         if step.workers > 1:
             optimizer.for_each = step.for_each
         ids, targets = draw_batch(batch, block_size)

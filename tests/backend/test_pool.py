@@ -128,3 +128,19 @@ def test_a_forked_process_does_not_write_into_ours():
         os._exit(0)
     os.waitpid(child, 0)
     assert (array == 1).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this operating system does not fork")
+def test_a_forked_process_that_forgets_begins_with_an_empty_pool():
+    pool.empty(BIG)  # a block that is free
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            pool.forget()
+            forgotten = pool.pooled_bytes() == 0
+            array = pool.empty(BIG)
+            status = 0 if forgotten and array.nbytes <= pool.pooled_bytes() else 1
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

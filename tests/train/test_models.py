@@ -36,16 +36,20 @@ def test_an_encoders_evaluation_hides_the_same_characters_each_time(tmp_path, ti
     assert trainer.evaluate().validation_loss == trainer.evaluate().validation_loss
 
 
-def test_threads_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
+def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
     from tinyattn.train import evaluation
 
     monkeypatch.setattr(evaluation, "CHARACTERS_AT_ONCE", 16)
     trainer = begin(make_config(tiny), tmp_path / "run")
     ids = trainer.dataset.validation
-    assert evaluate(trainer.model, ids, 8, workers=3) == evaluate(trainer.model, ids, 8)
+    alone = evaluate(trainer.model, ids, 8)
+    for processes in (False, True):
+        step = ParallelStep(trainer.model, 3, processes=processes)
+        assert evaluate(trainer.model, ids, 8, share=step.map) == alone
+        step.close()
 
 
-def test_the_number_of_threads_is_written_down(tmp_path, tiny):
+def test_the_number_of_workers_is_written_down(tmp_path, tiny):
     trainer = begin(make_config(tiny, workers=3), tmp_path / "run")
     assert isinstance(trainer.step_function, ParallelStep)
     assert trainer.step_function.workers == 3

@@ -7,7 +7,7 @@ import pytest
 import threadpoolctl
 
 import tinyattn as ta
-from tinyattn.train import parallel
+from tinyattn.train import parallel, workers
 from tinyattn.train.parallel import ParallelStep
 from tinyattn.train.step import PlainStep
 
@@ -42,19 +42,25 @@ def assert_same(one, other, rtol=1e-10):
         )
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 7])
-def test_a_sharded_step_equals_the_whole_one(workers):
+both_kinds = pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+
+
+@both_kinds
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_a_sharded_step_equals_the_whole_one(count, processes):
     batch = make_batch(5)
     whole = run(PlainStep(make_model()), batch)
-    assert_same(run(ParallelStep(make_model(), workers), batch), whole)
+    assert_same(run(ParallelStep(make_model(), count, processes=processes), batch), whole)
 
 
-def test_shards_weigh_as_much_as_they_have_targets_that_count():
+@both_kinds
+def test_shards_weigh_as_much_as_they_have_targets_that_count(processes):
     inputs, targets = make_batch(4)
     targets[0] = -100
     targets[1, 2:] = -100
     whole = run(PlainStep(make_model()), (inputs, targets))
-    assert_same(run(ParallelStep(make_model(), 4), (inputs, targets)), whole)
+    step = ParallelStep(make_model(), 4, processes=processes)
+    assert_same(run(step, (inputs, targets)), whole)
 
 
 def test_a_batch_without_targets_that_count_has_gradient_zero():
@@ -64,17 +70,19 @@ def test_a_batch_without_targets_that_count_has_gradient_zero():
     assert not any(gradient.any() for gradient in gradients.values())
 
 
-def test_pieces_of_a_shard_add_up(monkeypatch):
+@both_kinds
+def test_pieces_of_a_shard_add_up(monkeypatch, processes):
     batch = make_batch(9)
     whole = run(PlainStep(make_model()), batch)
     monkeypatch.setattr(parallel, "TOKENS_AT_ONCE", 16)
-    assert_same(run(ParallelStep(make_model(), 2), batch), whole)
+    assert_same(run(ParallelStep(make_model(), 2, processes=processes), batch), whole)
 
 
 def test_the_same_number_of_workers_gives_the_same_bits():
     batch = make_batch(6)
     runs = [
-        run(ParallelStep(make_model("float32", dropout=0.2), 3), batch, key=99) for _ in range(3)
+        run(ParallelStep(make_model("float32", dropout=0.2), 3, None, processes), batch, key=99)
+        for processes in (False, False, True, True)
     ]
     for loss, gradients in runs[1:]:
         assert loss == runs[0][0]
@@ -112,7 +120,7 @@ def test_the_default_is_one_worker_for_each_core_allowed(monkeypatch):
 
 
 def test_blas_is_held_to_its_share_of_the_cores_and_left_as_found(monkeypatch):
-    monkeypatch.setattr(parallel, "available_cores", lambda: 4)
+    monkeypatch.setattr(workers, "available_cores", lambda: 4)
     model = make_model()
     seen = []
     original = model.loss
@@ -159,9 +167,9 @@ def test_a_worker_s_error_is_raised_in_the_caller_after_all_have_stopped(failing
     step.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_work_is_shared_and_all_of_it_done(workers):
-    step = ParallelStep(make_model(), workers)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_work_is_shared_and_all_of_it_done(count):
+    step = ParallelStep(make_model(), count)
     done = np.zeros(50, dtype=int)
 
     def work(item):
@@ -189,10 +197,10 @@ def test_updates_on_several_threads_are_the_same_to_the_last_bit(make, random):
     start = random.standard_normal((10, 100, 90)).astype(np.float32)  # several blocks, and stacks
     gradients = random.standard_normal((3, *start.shape)).astype(np.float32)
     results = []
-    for workers in (1, 3):
+    for count in (1, 3):
         parameters = [ta.nn.Parameter(matrix) for matrix in start]
         optimizer = make(parameters)
-        step = ParallelStep(make_model(), workers)
+        step = ParallelStep(make_model(), count)
         optimizer.for_each = step.for_each
         for gradient in gradients:
             for parameter, one in zip(parameters, gradient):
@@ -221,6 +229,21 @@ def test_workers_see_the_modes_of_the_caller():
         model.blocks[0].attention.query.weight._data[...] = 1e308
         model.embedding.weight._data[...] = 1e308
         step(*make_batch(4), key=0)
+    step.close()
+
+
+def first_ids(model, ids):
+    return float(model.embedding.weight.numpy()[ids[0], 0]), model.training
+
+
+@both_kinds
+@pytest.mark.parametrize("items", [0, 1, 2, 5])
+def test_a_map_keeps_the_order_of_its_items(items, processes):
+    model = make_model().eval()
+    step = ParallelStep(model, 3, processes=processes)
+    ids = [np.array([number]) for number in range(items)]
+    column = model.embedding.weight.numpy()[:, 0]
+    assert step.map(first_ids, ids) == [(column[number], False) for number in range(items)]
     step.close()
 
 

@@ -91,7 +91,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     plain = trainer.step_function
 
     class Breaking:
-        workers = 1
+        map = plain.map
 
         def __call__(self, inputs, targets, key):
             loss = plain(inputs, targets, key)

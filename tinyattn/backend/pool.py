@@ -151,6 +151,13 @@ def release():
     return released
 
 
+def forget():
+    """Begin anew, in a forked process: of the blocks that were its parent's each would be copied at the first write."""
+    global _arena, _arena_used, _pooled_bytes
+    _free_blocks.clear()
+    _arena, _arena_used, _pooled_bytes = None, 0, 0
+
+
 def _discard(block):
     """Let the pages of a block go; its addresses go with the arena, once none of its blocks is left."""
     memory = block

@@ -57,11 +57,12 @@ def build_task(model, config):
 
 
 def build_step(model, config, communicator=None):
-    """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` threads."""
+    """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` of them at once."""
     if model.device == "cpu":
         from .parallel import ParallelStep
 
-        return ParallelStep(model, config.run.workers, communicator)
+        # An MPI library does not survive a fork of its process.
+        return ParallelStep(model, config.run.workers, communicator, processes=communicator is None)
     if communicator is not None:
         raise ValueError(f"several processes train on the CPU only, not on {model.device}")
     return PlainStep(model)

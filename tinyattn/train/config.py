@@ -155,7 +155,7 @@ class RunOptions:
     """Device to train on: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
 
     workers: Count | None = None
-    """Threads that share each batch; the processor cores at hand by default [threads]."""
+    """Workers that share each batch: processes on Linux, else threads; by default the cores at hand [workers]."""
 
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the parameters and activations."""

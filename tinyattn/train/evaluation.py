@@ -1,20 +1,17 @@
 """The loss of a whole text."""
 
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from ..autograd import no_grad
 from ..backend import Random
 from ..data import evaluation_batches
 from ..nn import evaluating
-from .step import IGNORED_TARGET, batch_loss
+from .step import IGNORED_TARGET, PlainStep, batch_loss
 
 CHARACTERS_AT_ONCE = 2048  # enough for the matrix products, little enough to stay near the cache
 
 
-def evaluate(model, ids, block_size, prepare=None, workers=1):
+def evaluate(model, ids, block_size, prepare=None, share=None):
     """The mean loss over ``ids``, in windows that follow each other and so cover it once.
 
     The model is in evaluation mode meanwhile, and every module has its own mode back afterwards, also
@@ -26,36 +23,24 @@ def evaluate(model, ids, block_size, prepare=None, workers=1):
         block_size: characters in a window.
         prepare: ``(inputs, targets, random) -> (inputs, targets)``, what the model's task makes of a batch;
             the same random numbers are given each time, so that two evaluations can be compared.
-        workers: threads; more than one only for a model on the CPU.
+        share: ``(function, batches) -> results``, calls ``function(model, batch)`` for each, such as the ``map`` of a
+            ``ParallelStep`` of this model; one after the other by default.
 
     Returns:
         Nats for each target that counts, a float; the sum is kept in float64, in the order of the text.
     """
     batch_size = max(1, CHARACTERS_AT_ONCE // block_size)
-    batches = evaluation_batches(ids, block_size, batch_size)
+    batches = list(evaluation_batches(ids, block_size, batch_size))
     if prepare is not None:
         random = Random(0)
         batches = [prepare(inputs, targets, random) for inputs, targets in batches]
-    with evaluating(model), no_grad():
-        if workers > 1:
-            results = _in_threads(lambda batch: _summed_loss(model, *batch), batches, workers)
-        else:
-            results = [_summed_loss(model, *batch) for batch in batches]
+    with evaluating(model):
+        results = (share or PlainStep(model).map)(_summed_loss, batches)
     return sum(total for total, _ in results) / sum(count for _, count in results)
 
 
-def _summed_loss(model, inputs, targets):
+def _summed_loss(model, batch):
+    inputs, targets = batch
     count = int(np.count_nonzero(targets != IGNORED_TARGET))
-    return float(batch_loss(model, inputs, targets).item()) * count, count
-
-
-def _in_threads(function, values, workers):
-    """``function`` of each value, in order; BLAS has one thread meanwhile, as the values are what is shared out."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as executor:
-        # Each call in a copy of this context: without recording, on this device.
-        calls = [
-            executor.submit(contextvars.copy_context().run, function, value) for value in values
-        ]
-        return [call.result() for call in calls]
+    with no_grad():
+        return float(batch_loss(model, inputs, targets).item()) * count, count

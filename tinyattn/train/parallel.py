@@ -1,125 +1,49 @@
-"""A training step on several threads: the batch is sharded, and the shards' gradients are added in a fixed order.
+"""A training step by several workers: the batch is sharded, and the shards' gradients are added in a fixed order.
 
-NumPy gives up the interpreter's lock while it computes, so that threads of one process do run side by side. Each
-worker records and walks a graph of its own; what they share are the parameters, which they only read. BLAS is held to
-one thread a worker meanwhile: what splits is the batch, once a step, and not every small product.
+Each worker records and walks a graph of its own. Workers are threads, for NumPy gives up the interpreter's lock while
+it computes, or processes (``forks.py``), which need not wait for each other's lock. BLAS is held to one thread a worker
+meanwhile: what splits is the batch, once a step, and not every small product.
 
-The sum of gradients has a fixed order, so that a run is reproduced to the last bit by the same number of workers. With
-another number the same sums are rounded otherwise.
+The sum of gradients has a fixed order, so that a run is reproduced to the last bit by the same number of workers, be
+they threads or processes. With another number the same sums are rounded otherwise.
 """
 
-import contextlib
-import contextvars
-import os
-import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.walk import walk
 from ..backend import Random, use_random
+from .forks import Forks
 from .step import IGNORED_TARGET
+from .workers import Workers, available_cores
 
 # Of a shard: bounds the activations that are alive, and keeps them near the cache.
 TOKENS_AT_ONCE = 2048
 
 
-def available_cores():
-    """The number of cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # no such call on this operating system
-        return os.cpu_count() or 1
-
-
-class Workers:
-    """Threads that work side by side, the calling one among them, each with its share of BLAS's threads.
-
-    Args:
-        count: number of threads, the calling one included.
-
-    Raises:
-        ValueError: for fewer than one.
-
-    >>> workers = Workers(2)
-    >>> workers.run([lambda: 1, lambda: 2, lambda: 3])
-    [1, 2, 3]
-    >>> workers.close()
-    """
-
-    def __init__(self, count):
-        if count < 1:
-            raise ValueError(f"workers must be at least 1, got {count}")
-        self.count = count
-        self._blas = _BlasThreads(max(1, available_cores() // count))
-        self._executor = None
-        if count > 1:
-            self._executor = ThreadPoolExecutor(count - 1, thread_name_prefix="tinyattn-worker")
-
-    def run(self, jobs):
-        """The results of functions without arguments, in order: the first is called here, the others by the threads.
-
-        Raises:
-            Exception: the first one of the jobs, in their order, once all have stopped.
-        """
-        here = 1 if self._executor is not None else len(jobs)
-        with self._blas.limited():
-            # Each in a copy of the caller's context: its grad mode, its device, its random stream.
-            futures = [
-                self._executor.submit(contextvars.copy_context().run, job) for job in jobs[here:]
-            ]
-            try:
-                results = [contextvars.copy_context().run(job) for job in jobs[:here]]
-            finally:
-                wait(futures)
-        return results + [future.result() for future in futures]
-
-    def for_each(self, function, items):
-        """Call ``function`` on each of ``items``, shared among the threads as they become free.
-
-        The order is not fixed: this is for calls that write to different places.
-        """
-        remaining = deque(items)
-
-        def work():
-            while remaining:
-                try:
-                    item = remaining.popleft()
-                except IndexError:  # another thread took the last one
-                    return
-                try:
-                    function(item)
-                except BaseException:
-                    remaining.clear()
-                    raise
-
-        self.run([work] * min(self.count, len(remaining)))
-
-    def close(self):
-        """End the threads."""
-        if self._executor is not None:
-            self._executor.shutdown()
-
-
 class ParallelStep:
-    """Computes a batch's loss and leaves the gradients in the parameters, as ``PlainStep`` does, on several threads.
+    """Computes a batch's loss and leaves the gradients in the parameters, as ``PlainStep`` does, by several workers.
 
     The loss is the mean over all targets that count, so each shard weighs as much as it has of them; the gradients
     equal those of the whole batch to rounding.
 
     Args:
         model: a module on the CPU with ``loss(ids, targets)``, the mean loss of a batch.
-        workers: number of threads; by default one for each core that the process may use.
+        workers: their number; by default one for each core that the process may use.
         communicator: where further processes train the same model on other batches, what joins them: an mpi4py
             communicator, or anything with its ``allreduce(number)`` and ``Allreduce(send, receive)``. Every process
             then gets the loss and the gradients of all batches together.
+        processes: whether the workers are processes where the system lets them (see ``forks.py``), and not threads:
+            faster, but made at the first step as copies of the caller, they do not see what is changed later in the
+            model, but for values, modes and ``requires_grad``.
 
     Attributes:
-        workers: the number of threads.
+        workers: their number.
         parameters: those of the model when the step was made.
-        for_each: the workers' own (see ``Workers``), to share other work among the same threads.
+        for_each: ``(function, items)``, shares other work among as many threads (see ``Workers``).
 
     Raises:
         ValueError: for fewer than one worker.
@@ -135,7 +59,7 @@ class ParallelStep:
     >>> step.close()
     """
 
-    def __init__(self, model, workers=None, communicator=None):
+    def __init__(self, model, workers=None, communicator=None, processes=False):
         workers = available_cores() if workers is None else workers
         self.model = model
         self.parameters = (
@@ -144,6 +68,7 @@ class ParallelStep:
         self.workers = workers
         self.communicator = communicator
         self._workers = Workers(workers)
+        self._forks = Forks(model, self.parameters, workers) if processes and workers > 1 else None
         self.for_each = self._workers.for_each
 
     def __call__(self, inputs, targets, key):
@@ -160,11 +85,11 @@ class ParallelStep:
         for parameter in self.parameters:
             parameter.grad = None
         count = self._count(targets)
-        jobs = [
-            _Shard(self.model, inputs[rows], targets[rows], count, (key, number)).run
+        parts = [
+            _Shard(inputs[rows], targets[rows], count, (key, number))
             for number, rows in enumerate(shards(len(inputs), self.workers))
         ]
-        results = self._workers.run(jobs)
+        results = self._of_each_part(_loss_and_gradients, parts)
         loss = sum(loss for loss, _ in results)
         gradients = _sum_in_order([gradients for _, gradients in results])
         if self.communicator is not None:
@@ -173,6 +98,22 @@ class ParallelStep:
             if parameter in gradients:
                 parameter.grad = Tensor._wrap(gradients[parameter])
         return loss
+
+    def map(self, function, items):
+        """``function(model, item)`` of each of ``items``, in order, the items shared among the workers.
+
+        Args:
+            function: one that a module defines, and whose result can be pickled: a process must be able to send both.
+        """
+        parts = [(function, items[rows]) for rows in shards(len(items), self.workers)]
+        return [value for values, _ in self._of_each_part(_values, parts) for value in values]
+
+    def _of_each_part(self, function, parts):
+        """``function(model, part)`` of at most as many parts as there are workers, each by one of them."""
+        if self._forks is not None and Forks.possible():
+            with self._workers.blas_limited():
+                return self._forks.run(function, parts)
+        return self._workers.run([partial(function, self.model, part) for part in parts])
 
     def _count(self, targets):
         """How many targets count, in all processes together; at least 1, so that it divides."""
@@ -198,33 +139,40 @@ class ParallelStep:
         return self.communicator.allreduce(loss)
 
     def close(self):
-        """End the worker threads; the step cannot be used any more."""
+        """End the workers; the step cannot be used any more."""
+        if self._forks is not None:
+            self._forks.close()
         self._workers.close()
 
 
-class _Shard:
-    """A part of the batch, which one worker computes in pieces of bounded size."""
+class _Shard(NamedTuple):
+    """A part of a batch."""
 
-    def __init__(self, model, inputs, targets, count, seed):
-        self.model = model
-        self.inputs = inputs
-        self.targets = targets
-        self.count = count  # targets that count in the whole batch
-        self.seed = seed
+    inputs: np.ndarray
+    targets: np.ndarray
+    count: int  # targets that count in the whole batch
+    seed: tuple
 
-    def run(self):
-        """This shard's share of the mean loss, and of the gradients, as ``{parameter: array}``."""
-        total, gradients = 0.0, {}
-        pieces = -(-self.inputs.size // TOKENS_AT_ONCE)
-        with use_random(Random(self.seed)):
-            for rows in shards(len(self.inputs), pieces):
-                inputs, targets = self.inputs[rows], self.targets[rows]
-                share = np.count_nonzero(targets != IGNORED_TARGET) / self.count
-                loss = self.model.loss(inputs, targets)
-                total += float(loss.item()) * share
-                cotangent = np.asarray(share, loss.dtype)
-                _add(gradients, walk([loss], [cotangent], False, False))
-        return total, {leaf: gradient for leaf, (gradient, _) in gradients.items()}
+
+def _loss_and_gradients(model, shard):
+    """A shard's share of the mean loss and of the gradients, ``{parameter: array}``, in pieces of bounded size."""
+    total, gradients = 0.0, {}
+    pieces = -(-shard.inputs.size // TOKENS_AT_ONCE)
+    with use_random(Random(shard.seed)):
+        for rows in shards(len(shard.inputs), pieces):
+            inputs, targets = shard.inputs[rows], shard.targets[rows]
+            share = np.count_nonzero(targets != IGNORED_TARGET) / shard.count
+            loss = model.loss(inputs, targets)
+            total += float(loss.item()) * share
+            cotangent = np.asarray(share, loss.dtype)
+            _add(gradients, walk([loss], [cotangent], False, False))
+    return total, {leaf: gradient for leaf, (gradient, _) in gradients.items()}
+
+
+def _values(model, part):
+    """The values of a function for each of some items, and no gradients."""
+    function, items = part
+    return [function(model, item) for item in items], {}
 
 
 def _add(gradients, more):
@@ -238,14 +186,14 @@ def _add(gradients, more):
 
 
 def _sum_in_order(parts):
-    """The sum of the dicts ``{leaf: array}``, first to last; the arrays of the first are used up."""
+    """The sum of the dicts ``{leaf: array}``, first to last; the arrays of the first are used up, the others read."""
     total = parts[0]
     for part in parts[1:]:
         for leaf, gradient in part.items():
             if leaf in total:
                 total[leaf] += gradient
             else:
-                total[leaf] = gradient
+                total[leaf] = gradient.copy()
     return total
 
 
@@ -258,43 +206,3 @@ def shards(length, parts):
     parts = max(1, min(parts, length))
     ends = [-(-length * (number + 1) // parts) for number in range(parts)]
     return [slice(start, end) for start, end in zip([0, *ends], ends)]
-
-
-class _BlasThreads:
-    """Holds BLAS to at most a number of threads for a while, and leaves it as it was.
-
-    Several steps may be in flight in one process: the first to enter sets the number, the last to leave restores it.
-    """
-
-    _lock = threading.Lock()
-    _holders = 0
-    _controller = None
-    _limit = None
-
-    def __init__(self, most):
-        self.most = most
-
-    @contextlib.contextmanager
-    def limited(self):
-        cls = _BlasThreads
-        with cls._lock:
-            if cls._holders == 0:
-                cls._limit = self._set()
-            cls._holders += 1
-        try:
-            yield
-        finally:
-            with cls._lock:
-                cls._holders -= 1
-                if cls._holders == 0 and cls._limit is not None:
-                    cls._limit.restore_original_limits()
-
-    def _set(self):
-        cls = _BlasThreads
-        if cls._controller is None:
-            from threadpoolctl import ThreadpoolController
-
-            cls._controller = ThreadpoolController().select(user_api="blas")
-        if all(library.num_threads <= self.most for library in cls._controller.lib_controllers):
-            return None
-        return cls._controller.limit(limits=self.most)

@@ -10,11 +10,11 @@ from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
-from .parallel import available_cores
 from .processes import Processes
 from .ranges import option
 from .run import RunDirectory, check_arrays
 from .trainer import Trainer
+from .workers import available_cores
 
 # Each random stream is the seed's own child, so that one more draw in one moves no other.
 STREAMS = ("weights", "batches", "masks", "dropout", "samples")
@@ -166,7 +166,7 @@ def make_model(config, vocabulary_size, random):
 
 
 def _with_workers(config, processes):
-    """The configuration with the number of threads written down: the sums of gradients depend on it."""
+    """The configuration with the number of workers written down: the sums of gradients depend on it."""
     if config.run.workers is not None:
         return config
     run = dataclasses.replace(config.run, workers=max(1, available_cores() // processes))

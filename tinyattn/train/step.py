@@ -1,4 +1,4 @@
-"""One forward and backward pass over a batch in this thread; train/parallel.py does it in several."""
+"""One forward and backward pass over a batch by this thread alone; train/parallel.py does it by several workers."""
 
 from ..backend import Random, get_backend, use_random
 
@@ -30,6 +30,10 @@ class PlainStep:
             loss = batch_loss(self.model, inputs, targets)
             loss.backward()
         return float(loss.item())
+
+    def map(self, function, items):
+        """``function(model, item)`` of each of ``items``, in order."""
+        return [function(self.model, item) for item in items]
 
     def close(self):
         """Nothing to give back."""

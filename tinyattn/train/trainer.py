@@ -80,7 +80,7 @@ class Trainer:
         model: a module in training mode.
         optimizers: ``Optimizers`` over the model's parameters.
         task: what makes inputs and targets of a batch, or None (``build_task``).
-        step_function: ``(inputs, targets, key) -> loss``, which leaves the gradients in the parameters.
+        step_function: a ``ParallelStep`` or a ``PlainStep`` of the model.
         streams: dict of name to ``Random``: batches, masks, dropout, samples.
         processes: ``Processes`` that train together.
     """
@@ -226,7 +226,7 @@ class Trainer:
             self.dataset.validation,
             self.config.architecture.block_size,
             self.task,
-            self.step_function.workers,
+            self.step_function.map,
         )
         if not math.isfinite(loss):
             raise NonFiniteError(

@@ -1,0 +1,228 @@
+"""Worker processes see what they must of the caller's model, report errors, and end with it."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import tinyattn as ta
+from tinyattn.autograd.modes import Mode, current_mode
+from tinyattn.train.forks import Forks
+from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.step import PlainStep
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
+
+
+class Scaled(ta.nn.Module):
+    """loss = mean of w x, for x its inputs; what the process knows of itself, as errors on demand."""
+
+    def __init__(self):
+        self.weight = ta.nn.Parameter(np.array([1.0, 2.0]))
+        self.bias = ta.nn.Parameter(np.zeros(2))
+        self.dropout = ta.nn.Dropout(0.5)
+
+    def loss(self, inputs, targets):
+        if (inputs == 13).any():
+            raise Unlucky("thirteen", inputs.shape)
+        if (inputs == 9).any() and multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (self.weight * inputs.astype("float64")).mean() + 0 * self.bias.sum()
+
+
+class Unlucky(Exception):
+    """Cannot be unpickled from its arguments alone."""
+
+    def __init__(self, word, shape):
+        super().__init__(f"{word} in {shape}")
+
+
+@pytest.fixture
+def model():
+    return Scaled()
+
+
+@pytest.fixture
+def step(model):
+    step = ParallelStep(model, 3, processes=True)
+    yield step
+    step.close()
+
+
+def batch(*rows):
+    ids = np.array(rows)
+    return ids, np.zeros_like(ids)
+
+
+def about_the_process(model, item):
+    return os.getpid(), model.training, model.dropout.training, model.bias.requires_grad, item
+
+
+def test_each_worker_is_a_process_of_its_own_and_the_caller_is_the_first(step):
+    found = step.map(about_the_process, ["a", "b", "c"])
+    assert [item for *_, item in found] == ["a", "b", "c"]
+    assert found[0][0] == os.getpid()
+    assert len({process for process, *_ in found}) == 3
+    assert step.map(about_the_process, ["a", "b", "c"]) == found  # the same ones again
+
+
+def test_copies_see_the_present_values_modes_and_which_gradients_are_wanted(step, model):
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
+    model.weight.data = np.array([10.0, -1.0])
+    model.dropout.eval()
+    model.bias.requires_grad = False
+    assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [10.0, -1.0]))
+    assert model.bias.grad is None
+    for _, training, dropout_training, wanted, _ in step.map(about_the_process, range(3)):
+        assert (training, dropout_training, wanted) == (True, False, False)
+
+
+def test_gradients_are_the_callers_own_and_stay_when_the_next_step_writes(step, model):
+    step(*batch([1, 2], [3, 4], [5, 6]), key=0)
+    held = model.weight.grad
+    before = held.numpy()
+    np.testing.assert_allclose(before, np.array([9, 12]) / 6)
+    step(*batch([7, 7], [7, 7], [7, 7]), key=0)
+    np.testing.assert_array_equal(held.numpy(), before)
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_copys_error_is_raised_in_the_caller_with_where_it_arose(step, position):
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    wrong = inputs.copy()
+    wrong[position] = 13
+    with pytest.raises((Unlucky, RuntimeError), match="thirteen") as caught:
+        step(wrong, targets, key=0)
+    if position:
+        assert "Unlucky" in str(caught.value)
+        assert "in loss" in str(caught.value.__cause__)
+    assert np.isfinite(step(inputs, targets, key=0))  # and it can go on
+
+
+def test_a_copy_that_has_died_is_named_and_nothing_hangs(step):
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    step(inputs, targets, key=0)
+    inputs[2] = 9
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"worker process 2 has ended \(exit code -9"):
+            step(inputs, targets, key=0)
+
+
+def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, monkeypatch):
+    step = ParallelStep(model, 2, processes=True)
+    step(*batch([1, 2], [3, 4]), key=0)
+    original = model.loss
+
+    def interrupted(inputs, targets):
+        raise KeyboardInterrupt
+
+    model.loss = interrupted  # here; the copy answers
+    with pytest.raises(KeyboardInterrupt):
+        step(*batch([1, 2], [300, 400]), key=0)
+    model.loss = original
+    inputs, targets = batch([1, 2], [5, 6])
+    assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
+    step.close()
+
+
+def test_a_model_that_changed_its_type_is_refused(step, model):
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    step(inputs, targets, key=0)
+    model.to("float32")
+    with pytest.raises(
+        RuntimeError, match=r"shape \(2,\) \(float64\) now .*float32.*make the step"
+    ):
+        step(inputs, targets, key=0)
+
+
+def test_modes_other_than_the_plain_one_are_left_to_threads(step):
+    assert Forks.possible()
+    with ta.detect_anomaly():
+        assert not Forks.possible()
+        processes = {process for process, *_ in step.map(about_the_process, range(3))}
+        assert processes == {os.getpid()}
+    assert current_mode.get() == Mode()
+
+
+def test_closing_ends_the_processes(model):
+    before = set(multiprocessing.active_children())
+    step = ParallelStep(model, 3, processes=True)
+    step(*batch([1, 2], [3, 4], [5, 6]), key=0)
+    copies = set(multiprocessing.active_children()) - before
+    assert len(copies) == 2
+    step.close()
+    assert not any(copy.is_alive() for copy in copies)
+
+
+KILLED = """
+import multiprocessing, os, sys, time
+import numpy as np
+import tinyattn as ta
+from tinyattn.train.parallel import ParallelStep
+ta.manual_seed(0)
+model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))
+step = ParallelStep(model, 3, processes=True)
+ids = np.array([[0, 1, 2, 3]] * 3)
+step(ids, ids, key=0)
+print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+if sys.argv[1] == "end":
+    sys.exit()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("way", ["end", "kill", "interrupt"])
+def test_copies_end_with_the_first_process_whatever_ends_it(way):
+    first = subprocess.Popen(
+        [sys.executable, "-c", KILLED, way],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    copies = [int(number) for number in first.stdout.readline().split()]
+    assert len(copies) == 2
+    if way != "end":
+        os.killpg(first.pid, signal.SIGKILL if way == "kill" else signal.SIGINT)
+    first.communicate(timeout=10)
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, copies)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(is_alive, copies))
+
+
+def is_alive(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_dropout_and_tied_weights_are_those_of_one_process():
+    def gradients(step):
+        loss = step(ids, ids[:, ::-1].copy(), key=5)
+        step.close()
+        return loss, {name: p.grad.numpy() for name, p in step.model.named_parameters()}
+
+    def make():
+        ta.manual_seed(1)
+        config = ta.models.GPTConfig(
+            vocabulary_size=7, block_size=6, layers=1, heads=2, dim=8, dropout=0.3
+        )
+        return ta.models.GPT(config)
+
+    ids = np.random.default_rng(0).integers(0, 7, (4, 6))
+    by_threads = gradients(ParallelStep(make(), 2))
+    by_processes = gradients(ParallelStep(make(), 2, processes=True))
+    assert by_threads[0] == by_processes[0]
+    for name, gradient in by_threads[1].items():
+        np.testing.assert_array_equal(by_processes[1][name], gradient, err_msg=name)
+    whole = PlainStep(make().eval())
+    assert whole(ids, ids, key=5) != by_threads[0]
