@@ -1,7 +1,8 @@
 """GELU in both its forms, block by block, with its derivative computed while the block is in cache.
 
 What it trades: the derivative, one array of the size of x, is kept for backward, which then is a single product; the
-alternative, computing tanh a second time, costs more than the memory does. With s = sigmoid(2 u) = (1 + tanh u) / 2 and
+alternative, computing tanh a second time, costs more than the memory does. Memory not yet in cache costs as much as the
+arithmetic, so that the output's own serves for what is needed in between. With s = sigmoid(2 u) = (1 + tanh u) / 2 and
 u = c (x + a x^3),
     y = x s,    y' = s (1 + (1 - s) x (2c + 6ca x^2)).
 
@@ -21,7 +22,7 @@ from .blocks import is_floating
 
 _C = math.sqrt(2.0 / math.pi)
 _A = 0.044715
-# Large: each call hands the interpreter's lock over, which costs more than the cache does where threads share it.
+# Large: measured, smaller blocks lose more to the start of each call than they win in the second-level cache.
 _BLOCK_ELEMENTS = 1 << 18
 _NORMAL_CDF = (  # coefficients of p, from the power 0 up
     7.978849414811807e-01,
@@ -44,36 +45,35 @@ def forward(x, *, approximate="none"):
     out = empty(x.shape, x.dtype)
     slope = empty(x.shape, x.dtype)
     flat_x, flat_out, flat_slope = x.reshape(-1), out.reshape(-1), slope.reshape(-1)
-    scratch = empty((2, min(_BLOCK_ELEMENTS, x.size)), x.dtype)
+    scratch = empty(min(_BLOCK_ELEMENTS, x.size), x.dtype)
     for start in range(0, x.size, _BLOCK_ELEMENTS):
-        block = slice(start, start + _BLOCK_ELEMENTS)
-        write_block(flat_x[block], flat_out[block], flat_slope[block], scratch)
+        block = slice(start, min(start + _BLOCK_ELEMENTS, x.size))
+        sigma = scratch[: block.stop - start]
+        write_block(flat_x[block], flat_out[block], flat_slope[block], sigma)
     return out, slope
 
 
-def gelu_block(x, out, slope, scratch):
-    """Write gelu(x) to ``out`` and its derivative to ``slope``; all (elements,), and ``scratch`` (2, at least that)."""
-    sigma, complement = scratch[0, : x.shape[0]], scratch[1, : x.shape[0]]
+def gelu_block(x, out, slope, sigma):
+    """Write gelu(x) to ``out`` and its derivative to ``slope``; all (elements,), and so is the scratch ``sigma``."""
     np.multiply(x, x, out=slope)
     np.multiply(slope, _C * _A, out=sigma)
     sigma += _C
     sigma *= x
     np.tanh(sigma, out=sigma)
     sigma *= 0.5
-    np.subtract(0.5, sigma, out=complement)
+    complement = np.subtract(0.5, sigma, out=out)
     sigma += 0.5
-    np.multiply(x, sigma, out=out)
     slope *= 6.0 * _C * _A
     slope += 2.0 * _C
-    slope *= out
     slope *= complement
+    np.multiply(x, sigma, out=out)
+    slope *= out
     slope += sigma
 
 
-def exact_gelu_block(x, out, slope, scratch):
+def exact_gelu_block(x, out, slope, phi):
     """As ``gelu_block``, for the form with the normal distribution function."""
-    square, phi = scratch[0, : x.shape[0]], scratch[1, : x.shape[0]]
-    np.multiply(x, x, out=square)
+    square = np.multiply(x, x, out=out)
     np.multiply(square, -0.5, out=slope)
     np.exp(slope, out=slope)
     slope *= 1 / math.sqrt(2 * math.pi)
