@@ -31,8 +31,7 @@ def tinyattn():
         named = model.named_parameters()
         optimizer = AdamW(weight_decay_groups(named, 0.1), lr=1e-3, betas=(0.9, 0.99))
         step = ParallelStep(model, processes=True)
-        if step.workers > 1:
-            optimizer.for_each = step.for_each
+        step.work_for(optimizer)
         ids, targets = draw_batch(batch, block_size)
 
         def call():

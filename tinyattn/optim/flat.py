@@ -58,6 +58,12 @@ class FlatStorage:
             for piece, parameter in zip(self.slices, self.parameters)
         ]
 
+    def move_values(self, zeros):
+        """Keep the parameters in an array that ``zeros(shape, dtype)`` gives."""
+        self.values = zeros(self.values.shape, self.dtype)
+        self.views = self.unflatten(self.values)
+        self.adopt()
+
     def adopt(self):
         """Make every parameter a view of the buffer again, with the content it has now."""
         for parameter, view in zip(self.parameters, self.views):

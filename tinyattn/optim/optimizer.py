@@ -142,6 +142,20 @@ class Optimizer:
                 else:
                     parameter.grad = zeros_like(parameter.grad)
 
+    def move_values(self, zeros):
+        """Keep the parameters in arrays that ``zeros(shape, dtype)`` gives, such as shared memory."""
+        for member in self._storages:
+            member.storage.move_values(zeros)
+
+    def gradient_arrays(self):
+        """Where the updates read gradients from, ``{parameter: array}``: one that is left there need not be copied."""
+        return {
+            parameter: view
+            for member in self._storages
+            for parameter, view in zip(member.storage.parameters, member.storage.gradient_views)
+            if parameter.dtype == view.dtype
+        }
+
     def step(self):
         """Update every parameter that has a gradient."""
         for member in self._storages:

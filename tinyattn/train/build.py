@@ -111,11 +111,6 @@ class Optimizers:
         self.options = options
         self.decay_steps = options.decay_steps or steps
 
-    def share_among(self, for_each):
-        """Let ``for_each(function, items)``, such as ``ParallelStep``'s, do the work of the updates."""
-        for optimizer in self.members.values():
-            optimizer.for_each = for_each
-
     def set_learning_rate(self, step):
         """Set the rates for ``step`` (from 0); returns AdamW's."""
         share = self.learning_rate_share(step)

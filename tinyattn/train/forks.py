@@ -17,12 +17,11 @@ import signal
 import sys
 import traceback
 import warnings
-from mmap import mmap
 
 import numpy as np
 
 from ..autograd.modes import Mode, current_mode
-from ..backend import pool
+from ..backend import pool, shared
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
 
@@ -85,14 +84,16 @@ class Forks:
 
     def _publish(self):
         """Let the copies see the parameters' present values."""
-        for parameter, shared in zip(self._parameters, self._values):
+        for parameter, seen in zip(self._parameters, self._values):
             data = parameter._data
-            if data.shape != shared.shape or data.dtype != shared.dtype:
+            if data is seen:
+                continue
+            if data.shape != seen.shape or data.dtype != seen.dtype:
                 raise RuntimeError(
-                    f"a parameter of shape {shared.shape} ({shared.dtype}) now has shape {data.shape} "
+                    f"a parameter of shape {seen.shape} ({seen.dtype}) now has shape {data.shape} "
                     f"({data.dtype}): make the step after changing the model"
                 )
-            np.copyto(shared, data)
+            np.copyto(seen, data)
 
     def _settings(self):
         """What beside values may change between two calls."""
@@ -110,10 +111,13 @@ class Forks:
 
     def _begin(self):
         arrays = [parameter._data for parameter in self._parameters]
-        self._values = _shared_like(arrays)
+        self._values = [
+            array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
+            for array in arrays
+        ]
         try:
             for number in range(1, self._count):
-                self._copies.append(_Copy(number, _shared_like(arrays), self._serve))
+                self._copies.append(_Copy(number, _zeros_like(arrays), self._serve))
         except OSError:  # no memory for another process
             self.close()
             raise
@@ -123,8 +127,8 @@ class Forks:
         for earlier in self._copies:  # or they would never see their pipes closed
             earlier.pipe.close()
         pool.forget()
-        for parameter, shared in zip(self._parameters, self._values):
-            parameter._data = shared
+        for parameter, seen in zip(self._parameters, self._values):
+            parameter._data = seen
         while True:
             try:
                 request, settings, function, item = copy.pipe.recv()
@@ -233,11 +237,11 @@ def _with_traceback(error, text):
     return error
 
 
-def _shared_like(arrays):
-    """Zeros of the shapes and dtypes of ``arrays``, in memory that processes share that are forked from now on."""
+def _zeros_like(arrays):
+    """Zeros of the shapes and dtypes of ``arrays``, side by side in shared memory."""
     ends = np.cumsum([0] + [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays])
-    memory = mmap(-1, max(int(ends[-1]), 1))
+    memory = shared.zeros(int(ends[-1]), np.uint8)
     return [
-        np.ndarray(array.shape, array.dtype, memory, int(start))
+        np.ndarray(array.shape, array.dtype, memory[start : start + array.nbytes])
         for array, start in zip(arrays, ends)
     ]

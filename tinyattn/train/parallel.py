@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.walk import walk
-from ..backend import Random, use_random
+from ..backend import Random, shared, use_random
 from .forks import Forks
 from .step import IGNORED_TARGET
 from .workers import Workers, available_cores
@@ -70,6 +70,18 @@ class ParallelStep:
         self._workers = Workers(workers)
         self._forks = Forks(model, self.parameters, workers) if processes and workers > 1 else None
         self.for_each = self._workers.for_each
+        self._gradient_arrays = {}
+
+    def work_for(self, optimizer):
+        """Share the optimiser's updates among threads too, and leave gradients where it reads them.
+
+        What ``.grad`` then shows is written to by the next step. The results are the same to the last bit.
+        """
+        if self.workers > 1:
+            optimizer.for_each = self.for_each
+        if self._forks is not None:
+            optimizer.move_values(shared.zeros)
+        self._gradient_arrays.update(optimizer.gradient_arrays())
 
     def __call__(self, inputs, targets, key):
         """The loss as a number.
@@ -91,7 +103,7 @@ class ParallelStep:
         ]
         results = self._of_each_part(_loss_and_gradients, parts)
         loss = sum(loss for loss, _ in results)
-        gradients = _sum_in_order([gradients for _, gradients in results])
+        gradients = _sum_in_order([gradients for _, gradients in results], self._gradient_arrays)
         if self.communicator is not None:
             loss = self._join(loss, gradients)
         for parameter in self.parameters:
@@ -185,15 +197,25 @@ def _add(gradients, more):
             held += gradient
 
 
-def _sum_in_order(parts):
-    """The sum of the dicts ``{leaf: array}``, first to last; the arrays of the first are used up, the others read."""
-    total = parts[0]
-    for part in parts[1:]:
-        for leaf, gradient in part.items():
-            if leaf in total:
-                total[leaf] += gradient
-            else:
-                total[leaf] = gradient.copy()
+def _sum_in_order(parts, destinations):
+    """The sum of the dicts ``{leaf: array}``, first to last.
+
+    A sum lies in the leaf's array of ``destinations``; where there is none, in an array of the first dict, or a new one.
+    """
+    total = {}
+    for leaf in dict.fromkeys(leaf for part in parts for leaf in part):
+        arrays = [part[leaf] for part in parts if leaf in part]
+        out = destinations.get(leaf)
+        if out is None:
+            out = arrays[0] if leaf in parts[0] else np.empty_like(arrays[0])
+        if len(arrays) == 1:
+            if out is not arrays[0]:
+                out[...] = arrays[0]
+        else:
+            np.add(arrays[0], arrays[1], out=out)
+        for array in arrays[2:]:
+            out += array
+        total[leaf] = out
     return total
 
 

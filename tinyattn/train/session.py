@@ -200,6 +200,6 @@ def _trainer(config, run, dataset, model, streams, processes):
     optimizers = build_optimizers(model, config)
     task = build_task(model, config)
     step_function = build_step(model, config, processes.communicator)
-    if step_function.workers > 1:
-        optimizers.share_among(step_function.for_each)
+    for optimizer in optimizers.members.values():
+        step_function.work_for(optimizer)
     return Trainer(config, run, dataset, model, task, optimizers, step_function, streams, processes)

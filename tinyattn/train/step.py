@@ -31,6 +31,9 @@ class PlainStep:
             loss.backward()
         return float(loss.item())
 
+    def work_for(self, optimizer):
+        """Nothing: the optimiser works alone."""
+
     def map(self, function, items):
         """``function(model, item)`` of each of ``items``, in order."""
         return [function(self.model, item) for item in items]
