@@ -55,7 +55,7 @@ PATTERNS = {
     ),
     r"kernels\.cpu\.blocks\.heads_swapped: .*": "which way through memory is taken: both compute the same",
     r"kernels\.cpu\.rotary\._turned: if heads_swapped\(x\):.*": "which way through memory is taken",
-    r"kernels\.cpu\.blocks\.ones: vector\.flags\.writeable = False.*": "nobody writes to it",
+    r"kernels\.cpu\.blocks\.(ones|shares): vector\.flags\.writeable = False.*": "nobody writes to it",
     # Numbers that are not used.
     r".*strict=True(.*)  ->  .*strict=False\1": "both have the same length",
     r".*where\(total == 0, 1, total\).*  ->  .*where\(total == 0, 2, total\).*": (
@@ -87,8 +87,6 @@ PATTERNS = {
         "beyond its range the polynomial grows, so that tanh is 1 there either way"
     ),
     # Thresholds of numerical care, with the same result to rounding on either side.
-    r"kernels\.cpu\.layer_norm\.centre: rounding = .*": "when the mean is corrected a second time",
-    r"kernels\.cpu\.layer_norm\.centre: if not \(np\.abs\(left\).*": "when the mean is corrected a second time",
     r"kernels\.cpu\.attention\._Short\.forward: if -_SAFE_EXPONENT <= lowest.*": (
         "exponentials with the maximum subtracted are the same"
     ),
