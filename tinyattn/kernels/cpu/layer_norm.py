@@ -28,7 +28,8 @@ def forward(x, weight, bias, *, axes, eps):
     if any(array.shape != x.shape[-count:] for array in affine):
         return NotImplemented
     rows = x.reshape(-1, width)
-    out, centred = empty(rows.shape, x.dtype), empty(rows.shape, x.dtype)
+    # In this order: the pool hands out what was used last, and of the two centred is the more worked on.
+    centred, out = empty(rows.shape, x.dtype), empty(rows.shape, x.dtype)
     inverse_deviation = np.empty(rows.shape[0], x.dtype)
     flat_weight = ones(width, x.dtype) if weight is None else weight.reshape(-1)
     for block in row_blocks(rows.shape[0], width * x.itemsize):
