@@ -327,6 +327,8 @@ CASES = {
         case(normal(4, 2), np.array([1, 1, 0, 2]), rows=3, padding_idx=2),
         case(normal(4, 2, 3), np.array([1, 1, 0, 2]), rows=3, padding_idx=-1),
     ],
+    "split_heads": [case(normal(2, 3, 4), heads=2), case(normal(3, 6), heads=3)],
+    "join_heads": [case(normal(2, 2, 3, 4)), case(_HEADS[0])],
     "rotary": [
         case(normal(2, 5, 4), normal(5, 2), normal(5, 2)),
         case(normal(1, 3, 2), normal(2, 3, 1), normal(3, 1)),

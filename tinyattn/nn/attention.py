@@ -7,7 +7,7 @@ from ..attention.dispatch import attention_options
 from ..attention.linear import elu_plus_one
 from ..attention.masks import visible_keys, window_mask
 from ..backend import backend_of
-from ..ops import dropout, matmul, reshape, rms_norm, softmax, swapaxes, where
+from ..ops import dropout, join_heads, matmul, rms_norm, softmax, split_heads, swapaxes, where
 from .containers import Identity
 from .dropout import Dropout
 from .linear import Linear
@@ -121,9 +121,9 @@ class MultiHeadAttention(Module):
         Returns:
             (..., length, dim).
         """
-        q = self._split_heads(self.query(x))  # (..., heads, length, head_dim)
-        k = self._split_heads(self.key(x))
-        v = self._split_heads(self.value(x))
+        q = split_heads(self.query(x), self.heads)  # (..., heads, length, head_dim)
+        k = split_heads(self.key(x), self.heads)
+        v = split_heads(self.value(x), self.heads)
         if self.qk_norm:
             q = rms_norm(q, (self.head_dim,), eps=QK_NORM_EPS)
             k = rms_norm(k, (self.head_dim,), eps=QK_NORM_EPS)
@@ -145,7 +145,7 @@ class MultiHeadAttention(Module):
             y = cache.attend_linearly(q, k, v, feature_map=feature_map)
         else:
             y = self._attend(q, k, v, mask, positions)
-        y = self.project(self._join_heads(y))
+        y = self.project(join_heads(y))
         return (y, weights) if return_weights else y
 
     def _attend(self, q, k, v, mask, positions):
@@ -191,16 +191,6 @@ class MultiHeadAttention(Module):
         near = window_mask(q.shape[-2], k.shape[-2], causal=self.causal, **options)
         near = backend_of(q._data).asarray(near)
         return near if mask is None else near & mask
-
-    def _split_heads(self, x):
-        """(..., length, dim) as (..., heads, length, head_dim)."""
-        x = reshape(x, (*x.shape[:-1], self.heads, self.head_dim))
-        return swapaxes(x, -3, -2)
-
-    def _join_heads(self, x):
-        """(..., heads, length, head_dim) as (..., length, dim)."""
-        x = swapaxes(x, -3, -2)
-        return reshape(x, (*x.shape[:-2], self.heads * self.head_dim))
 
     def extra_repr(self):
         settings = f"{self.heads * self.head_dim}, heads={self.heads}, kind={self.kind!r}"

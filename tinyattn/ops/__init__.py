@@ -8,6 +8,7 @@ from .creation import arange, eye, full, full_like, ones, ones_like, zeros, zero
 from .dropout import dropout
 from .embedding import embedding
 from .exponential import exp, expm1, log, log1p, rsqrt, sqrt
+from .heads import join_heads, split_heads
 from .indexing import take
 from .linear import linear
 from .linear_algebra import einsum, matmul
@@ -64,6 +65,7 @@ __all__ = [
     "full",
     "full_like",
     "gelu",
+    "join_heads",
     "layer_norm",
     "linear",
     "log",
@@ -98,6 +100,7 @@ __all__ = [
     "sin",
     "softmax",
     "split",
+    "split_heads",
     "sqrt",
     "square",
     "squeeze",

@@ -200,7 +200,7 @@ def _add(gradients, more):
 def _sum_in_order(parts, destinations):
     """The sum of the dicts ``{leaf: array}``, first to last.
 
-    A sum lies in the leaf's array of ``destinations``; where there is none, in an array of the first dict, or a new one.
+    A sum lies in the array that ``destinations`` has for the leaf, or else in that of the first dict or a new one.
     """
     total = {}
     for leaf in dict.fromkeys(leaf for part in parts for leaf in part):
