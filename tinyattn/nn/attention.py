@@ -121,9 +121,9 @@ class MultiHeadAttention(Module):
         Returns:
             (..., length, dim).
         """
-        q = split_heads(self.query(x), self.heads)  # (..., heads, length, head_dim)
-        k = split_heads(self.key(x), self.heads)
-        v = split_heads(self.value(x), self.heads)
+        q = split_heads(self.query(x), heads=self.heads)  # (..., heads, length, head_dim)
+        k = split_heads(self.key(x), heads=self.heads)
+        v = split_heads(self.value(x), heads=self.heads)
         if self.qk_norm:
             q = rms_norm(q, (self.head_dim,), eps=QK_NORM_EPS)
             k = rms_norm(k, (self.head_dim,), eps=QK_NORM_EPS)

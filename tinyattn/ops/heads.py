@@ -1,7 +1,6 @@
 """The heads of multi-head attention, side by side in a token's vector or each by itself."""
 
 from ..autograd import primitive
-from ..backend import array_namespace
 
 
 @primitive(view=True)
@@ -25,9 +24,8 @@ def split_heads(x, /, heads):
             f"cannot split shape {tuple(x.shape)} into {heads} heads: expected (..., length, dim) with a dim that the "
             "number of heads divides"
         )
-    xp = array_namespace(x)
-    x = xp.reshape(x, (*x.shape[:-1], heads, x.shape[-1] // heads))
-    return xp.swapaxes(x, -3, -2)
+    x = x.reshape((*x.shape[:-1], heads, x.shape[-1] // heads))
+    return x.swapaxes(-3, -2)
 
 
 @split_heads.vjp
@@ -52,9 +50,8 @@ def join_heads(x, /):
         raise ValueError(
             f"cannot join heads of shape {tuple(x.shape)}: expected (..., heads, length, head_dim)"
         )
-    xp = array_namespace(x)
-    x = xp.swapaxes(x, -3, -2)
-    return xp.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+    x = x.swapaxes(-3, -2)
+    return x.reshape((*x.shape[:-2], x.shape[-2] * x.shape[-1]))
 
 
 @join_heads.vjp
