@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -261,6 +262,22 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number
     assert f"saved after step {step} of".encode() in output
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == step + 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
+def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, tmp_path, call):
+    words = [*LONG[:-1], "2"]  # workers come last
+    process = command("train", "--data", text_file, *words, cwd=tmp_path)
+    read_until(process, b"validation ")
+    (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(worker), signal.SIGKILL)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert (
+        error.startswith(b"tinyattn: step ") and b"worker process 1 was ended by signal 9" in error
+    )
+    assert error.endswith(b"go on with:  tinyattn train --resume run\n") and error.count(b"\n") == 2
+    assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="SIGKILL is POSIX")

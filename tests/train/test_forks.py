@@ -1,5 +1,6 @@
 """Worker processes see what they must of the caller's model, report errors, and end with it."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd.modes import Mode, current_mode
-from tinyattn.train.forks import Forks
+from tinyattn.train.forks import Forks, WorkerError
 from tinyattn.train.parallel import ParallelStep
 from tinyattn.train.step import PlainStep
 
@@ -110,8 +111,17 @@ def test_a_copy_that_has_died_is_named_and_nothing_hangs(step):
     step(inputs, targets, key=0)
     inputs[2] = 9
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"worker process 2 has ended \(exit code -9"):
+        with pytest.raises(WorkerError, match="worker process 2 was ended by signal 9"):
             step(inputs, targets, key=0)
+
+
+def test_a_process_that_cannot_be_made_is_told(step, monkeypatch):
+    def fork():
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(os, "fork", fork)
+    with pytest.raises(WorkerError, match=r"Cannot allocate memory.*fewer workers"):
+        step(*batch([1, 2], [3, 4], [5, 6]), key=0)
 
 
 def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..data import InputError
 from ..train.config import make_config, options_from_json
+from ..train.forks import WorkerError
 from ..train.processes import launched_processes
 from ..train.session import begin, resume
 from ..train.trainer import NonFiniteError
@@ -53,6 +54,14 @@ def _run(options, source, processes):
             finished = trainer.train(display, lambda: interruption.asked)
         except NonFiniteError as error:
             print(f"tinyattn: stopped at {error}", file=sys.stderr)
+            return 1
+        except WorkerError as error:
+            path = shlex.quote(str(trainer.run.path))
+            print(
+                f"tinyattn: step {trainer.step + 1}: {error}\n"
+                f"go on with:  tinyattn train --resume {path}",
+                file=sys.stderr,
+            )
             return 1
         except BrokenPipeError:
             raise

@@ -26,6 +26,10 @@ from ..backend import pool, shared
 _ALIGNMENT = 64  # bytes: each array begins a cache line
 
 
+class WorkerError(RuntimeError):
+    """A worker process could not be made, or has ended."""
+
+
 class Forks:
     """Copies of this process that call functions on its model.
 
@@ -62,7 +66,8 @@ class Forks:
 
         Raises:
             Exception: the first one of the calls, in their order, once all have ended.
-            RuntimeError: if a copy has ended, or if the model has got parameters of another kind.
+            WorkerError: if a copy cannot be made, or has ended.
+            RuntimeError: if the model has got parameters of another kind.
         """
         if not self._copies:
             self._begin()
@@ -118,9 +123,11 @@ class Forks:
         try:
             for number in range(1, self._count):
                 self._copies.append(_Copy(number, _zeros_like(arrays), self._serve))
-        except OSError:  # no memory for another process
+        except OSError as error:
             self.close()
-            raise
+            raise WorkerError(
+                f"no worker process could be made ({error.strerror}): ask for fewer workers"
+            ) from error
 
     def _serve(self, copy):
         """What a copy does until the pipe to it is closed."""
@@ -199,9 +206,10 @@ class _Copy:
 
     def _ended(self):
         self._process.join()
-        return RuntimeError(
-            f"worker process {self.number} has ended (exit code {self._process.exitcode}; a negative one is the "
-            "signal that ended it): make a new step, with fewer workers if memory was short"
+        code = self._process.exitcode
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return WorkerError(
+            f"worker process {self.number} was ended {how}: ask for fewer workers if memory was short"
         )
 
     def close(self):
