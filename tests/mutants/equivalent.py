@@ -32,6 +32,8 @@ PATTERNS = {
     r"kernels\.cpu\.attention\.forward: way = .*": "short and tiled attention compute the same",
     r"kernels\.cpu\.attention\._Call\._cut_into_groups: .*": "how many heads are worked on together",
     r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how large a tile is",
+    r"kernels\.cpu\.products\.(_pieces:|multiply: pieces =) .*": "into how many products one is cut",
+    r"kernels\.cpu\.products\.multiply: if pieces == 1:.*": "a product cut into one piece is the same product",
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
         "a product with one-hot rows and a sum of sorted rows are the same"
     ),
@@ -87,9 +89,6 @@ PATTERNS = {
         "beyond its range the polynomial grows, so that tanh is 1 there either way"
     ),
     # Thresholds of numerical care, with the same result to rounding on either side.
-    r"kernels\.cpu\.attention\._Short\.forward: if -_SAFE_EXPONENT <= lowest.*": (
-        "exponentials with the maximum subtracted are the same"
-    ),
     r"kernels\.portable\.tiles\.dropout_factors: matrix = .*2 \*\* 32\).*  ->  .*(3 \*\* 32|2 \*\* 33)\).*": (
         "differs from 2**32 scores a head on, more than memory holds"
     ),

@@ -7,8 +7,10 @@ What it trades, against the rule's page of formulas:
   length is kept: backward computes the scores again. The division by the sum of a row is applied to the
   (length, head_dim) output, not to the scores; in backward, to the cotangent of the output.
 - The usual maximum guards exp against overflow. Where no score is beyond 60, exp can neither overflow nor underflow,
-  and no maximum is taken. Short sequences look at their scores; in long ones the inequality of Cauchy and Schwarz says
-  it, |q . k| <= |q| |k|, and no partial sum is then ever rescaled. Otherwise the maximum is carried from tile to tile.
+  and no maximum is taken. Short sequences see it in the sums of their rows: one that is neither tiny nor huge has lost
+  nothing. In long ones the inequality of Cauchy and Schwarz says it, |q . k| <= |q| |k|, and no partial sum is then
+  ever rescaled. Otherwise the maximum is carried from tile to tile.
+- The scale is multiplied onto keys and values as they are transposed, which costs no pass over memory of its own.
 
 Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; M. Milakov and N. Gimelshein, "Online normalizer
 calculation for softmax" (2018).
@@ -23,6 +25,7 @@ from ...autograd import register_kernel
 from ...backend.counter import keep_mask
 from ...backend.pool import empty
 from .blocks import is_floating, row_sums
+from .products import multiply
 
 _SHORT = 128  # up to this many queries and keys a head is one tile
 _QUERY_TILE = 64  # little of the diagonal's masked half is computed
@@ -31,6 +34,8 @@ _LONG = 1024
 _KEY_TILE = 512
 _GROUP_BYTES = 6 << 16  # scores of the heads that are worked on together
 _SAFE_EXPONENT = 60.0
+_SMALLEST_SUM, _LARGEST_SUM = 1e-26, 1e26  # exp(-60) and exp(60)
+_ALIGNED = 16  # a part of a row that begins at a multiple of this is worked on at twice the speed
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
@@ -60,7 +65,6 @@ def backward(g, call):
     g = _four_axes(g)
     for group in call.groups:
         call.backward(group, g[group], *(gradient[group] for gradient in gradients))
-    gradients[0] *= call.scale
     return (*(gradient.reshape(call.shape + gradient.shape[-2:]) for gradient in gradients), None)
 
 
@@ -82,9 +86,10 @@ def _four_axes(array):
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
 
 
-def _transposed(array):
-    """The last two axes swapped, in memory too: products are faster so."""
-    return np.ascontiguousarray(array.swapaxes(-1, -2))
+def _transposed(array, scale):
+    """``scale`` times the array with its last two axes swapped, in memory too: products are faster so."""
+    array = array.swapaxes(-1, -2)
+    return np.multiply(array, scale, out=empty(array.shape, array.dtype))
 
 
 @functools.lru_cache(maxsize=256)
@@ -125,7 +130,7 @@ class _Call:
         """Multiply exponentials by zero where a query may not see a key."""
         if self.causal:
             diagonal = rows.start + self.offset - columns.start
-            seen_by_all = max(diagonal + 1, 0)
+            seen_by_all = max(diagonal + 1, 0) // _ALIGNED * _ALIGNED
             height, width = weights.shape[-2:]
             if seen_by_all < width:
                 part = weights[..., seen_by_all:]
@@ -170,40 +175,43 @@ class _Short(_Call):
     def forward(self, group):
         """Compute the output of a group of heads; False where a score is infinite."""
         weights = self.weights[group]
-        np.matmul(self.q[group] * self.scale, _transposed(self.k[group]), out=weights)
-        lowest, highest = float(weights.min()), float(weights.max())
-        if math.isinf(lowest) or math.isinf(highest):
-            return False
-        if -_SAFE_EXPONENT <= lowest and highest <= _SAFE_EXPONENT:  # not so for NaN
-            np.exp(weights, out=weights)
-            self._hide(weights, group, *self.whole)
-        else:
+        q, k_transposed = self.q[group], _transposed(self.k[group], self.scale)
+        multiply(q, k_transposed, weights)
+        np.exp(weights, out=weights)
+        self._hide(weights, group, *self.whole)
+        total = row_sums(weights)
+        if not (_SMALLEST_SUM <= total.min() and total.max() <= _LARGEST_SUM):  # so for NaN, too
+            multiply(q, k_transposed, weights)
+            if np.isinf(weights).any():
+                return False
             self._hide_scores(weights, group, *self.whole)
             _exponentials(weights, None)
-        total = row_sums(weights)
-        total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
+            total = row_sums(weights)
+            total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
         weights *= np.reciprocal(total, out=total)[..., None]
         factors = self._dropped(weights, group, *self.whole)
         if factors is not None:
             weights = np.multiply(weights, factors, out=factors)
-        np.matmul(weights, self.v[group], out=self.out[group])
+        multiply(weights, self.v[group], self.out[group])
         return True
 
     def backward(self, group, g, dq, dk, dv):
-        """Write the cotangents of a group of heads; dq without the scale."""
+        """Write the cotangents of a group of heads."""
         weights = self.weights[group]
         pulled = empty(weights.shape, weights.dtype)
-        np.matmul(g, _transposed(self.v[group]), out=pulled)
+        along = np.vecdot(g, self.out[group])[..., None]
+        along *= self.scale
+        multiply(g, _transposed(self.v[group], self.scale), pulled)
         factors = self._dropped(weights, group, *self.whole)
         if factors is not None:
             pulled *= factors
-        pulled -= np.vecdot(pulled, weights)[..., None]
-        pulled *= weights  # the cotangent of the scores
+        pulled -= along
+        pulled *= weights  # the cotangent of the unscaled scores
         if factors is not None:
             weights = np.multiply(weights, factors, out=factors)
-        np.matmul(weights.swapaxes(-1, -2), g, out=dv)
-        np.matmul(pulled.swapaxes(-1, -2), self.q[group] * self.scale, out=dk)
-        np.matmul(pulled, self.k[group], out=dq)
+        multiply(weights.swapaxes(-1, -2), g, dv)
+        multiply(pulled.swapaxes(-1, -2), self.q[group], dk)
+        multiply(pulled, self.k[group], dq)
 
 
 class _Tiled(_Call):
@@ -235,14 +243,14 @@ class _Tiled(_Call):
         """Compute the output of a group of heads; False where a score may be infinite."""
         if not self.finite:
             return False
-        q = self.q[group] * self.scale
-        k_transposed, v = _transposed(self.k[group]), self.v[group]
+        q, v = self.q[group], self.v[group]
+        k_transposed = _transposed(self.k[group], self.scale)
         tiles = _Scratch(q)
         for rows in self._query_tiles():
             out, total, maximum = self.out[group][..., rows, :], None, None
             for columns in self._key_tiles(rows):
                 scores = tiles.take(0, rows.stop - rows.start, columns.stop - columns.start)
-                np.matmul(q[..., rows, :], k_transposed[..., columns], out=scores)
+                multiply(q[..., rows, :], k_transposed[..., columns], scores)
                 if self.bounded:
                     weights, rescale = np.exp(scores, out=scores), None
                     self._hide(weights, group, rows, columns)
@@ -255,14 +263,14 @@ class _Tiled(_Call):
                     weights = np.multiply(weights, factors, out=factors)
                 if total is None:
                     total = sums
-                    np.matmul(weights, v[..., columns, :], out=out)
+                    multiply(weights, v[..., columns, :], out)
                     continue
                 if rescale is not None:
                     total *= rescale
                     out *= rescale[..., None]
                 total += sums
                 part = tiles.take(2, *out.shape[-2:])
-                out += np.matmul(weights, v[..., columns, :], out=part)
+                out += multiply(weights, v[..., columns, :], part)
             self._finish(group, rows, out, total, maximum)
         return True
 
@@ -282,13 +290,13 @@ class _Tiled(_Call):
             self.maximum[group][..., rows, 0] = 0 if maximum is None else maximum
 
     def backward(self, group, g, dq, dk, dv):
-        """Write the cotangents of a group of heads; dq without the scale."""
-        q = self.q[group] * self.scale
-        k, v = self.k[group], self.v[group]
-        k_transposed, v_transposed = _transposed(k), _transposed(v)
+        """Write the cotangents of a group of heads."""
+        q, k, v = self.q[group], self.k[group], self.v[group]
+        k_transposed, v_transposed = _transposed(k, self.scale), _transposed(v, self.scale)
         # With weights w = e / sum, every use of w is a use of e with the cotangent divided by the sum.
-        g = g * self.inverse_sum[group]
+        g = np.multiply(g, self.inverse_sum[group], out=empty(g.shape, g.dtype))
         along = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), over the sum
+        along *= self.scale
         tiles = _Scratch(q)
         for gradient in (dq, dk, dv):
             gradient[...] = 0
@@ -297,7 +305,7 @@ class _Tiled(_Call):
             for columns in self._key_tiles(rows):
                 size = rows.stop - rows.start, columns.stop - columns.start
                 weights = tiles.take(0, *size)
-                np.matmul(q_tile, k_transposed[..., columns], out=weights)
+                multiply(q_tile, k_transposed[..., columns], weights)
                 if self.bounded:
                     np.exp(weights, out=weights)
                     self._hide(weights, group, rows, columns)
@@ -306,20 +314,20 @@ class _Tiled(_Call):
                     weights -= self.maximum[group][..., rows, :]
                     np.exp(weights, out=weights)
                 pulled = tiles.take(1, *size)
-                np.matmul(g_tile, v_transposed[..., columns], out=pulled)
+                multiply(g_tile, v_transposed[..., columns], pulled)
                 factors = self._dropped(weights, group, rows, columns)
                 if factors is not None:
                     pulled *= factors
                 pulled -= along[..., rows, :]
-                pulled *= weights  # the cotangent of the scores
+                pulled *= weights  # the cotangent of the unscaled scores
                 if factors is not None:
                     weights = np.multiply(weights, factors, out=factors)
                 part = tiles.take(2, size[1], v.shape[-1])
-                dv[..., columns, :] += np.matmul(weights.swapaxes(-1, -2), g_tile, out=part)
+                dv[..., columns, :] += multiply(weights.swapaxes(-1, -2), g_tile, part)
                 part = tiles.take(2, size[1], k.shape[-1])
-                dk[..., columns, :] += np.matmul(pulled.swapaxes(-1, -2), q_tile, out=part)
+                dk[..., columns, :] += multiply(pulled.swapaxes(-1, -2), q_tile, part)
                 part = tiles.take(2, size[0], k.shape[-1])
-                dq[..., rows, :] += np.matmul(pulled, k[..., columns, :], out=part)
+                dq[..., rows, :] += multiply(pulled, k[..., columns, :], part)
 
 
 class _Scratch:
