@@ -33,10 +33,9 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         shifted = np.subtract(rows[block], maxima[block, None])
         np.exp(shifted, out=shifted)
         total[block] = row_sums(shifted)
-    picked = np.take_along_axis(rows, safe_labels[:, None], axis=1)[:, 0]
-    losses = np.log(total) - (
-        picked - maxima
-    )  # far from zero, log(total) + maxima would be rounded
+    picked = rows[np.arange(rows.shape[0]), safe_labels]
+    # Far from zero, log(total) + maxima would be rounded.
+    losses = np.log(total) - (picked - maxima)
     if everything_kept:
         count = losses.size
     else:
