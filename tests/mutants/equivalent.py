@@ -31,7 +31,10 @@ PATTERNS = {
     r"kernels\.cpu\..*: scratch = (np\.)?empty\(.*": "the scratch memory is larger than it need be",
     r"kernels\.cpu\.attention\.forward: way = .*": "short and tiled attention compute the same",
     r"kernels\.cpu\.attention\._Call\._cut_into_groups: .*": "how many heads are worked on together",
-    r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how large a tile is",
+    r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how many heads are worked on together",
+    r"kernels\.cpu\.attention\._Tiled\._tiles: seen_by_all = max.*": (
+        "the mask is put on every tile, so that the small tiles of the diagonal may begin further to the left or right"
+    ),
     r"kernels\.cpu\.products\.(_pieces:|multiply: pieces =) .*": "into how many products one is cut",
     r"kernels\.cpu\.products\.multiply: if pieces == 1:.*": "a product cut into one piece is the same product",
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
@@ -52,7 +55,7 @@ PATTERNS = {
         "the order of the axes in memory, and content to be overwritten"
     ),
     r"kernels\.cpu\.attention\._Scratch\.take: return memory.*  ->  return -memory.*": "content to be overwritten",
-    r"kernels\.cpu\.attention\._Tiled\.forward: scores = tiles\.take\(0,.*  ->  scores = tiles\.take\(1,.*": (
+    r"kernels\.cpu\.attention\._Tiled\.forward: weights = scratch\.take\(0,.*  ->  .*scratch\.take\(1,.*": (
         "another of the three scratch tiles, which is free as well"
     ),
     r"kernels\.cpu\.blocks\.heads_swapped: .*": "which way through memory is taken: both compute the same",
@@ -66,11 +69,11 @@ PATTERNS = {
     r".*where\(\w+ == -(math|xp)\.inf, 0, \w+\).*  ->  .*where\(\w+ == -(math|xp)\.inf, 1, \w+\).*": (
         "exp(-inf - 0) and exp(-inf - 1) are both 0"
     ),
-    r".*np\.isneginf\(highest\), 0, highest\)  ->  .*np\.isneginf\(highest\), 1, highest\)": (
+    r".*np\.isneginf\(maximum\), 0, maximum\)  ->  .*np\.isneginf\(maximum\), 1, maximum\)": (
         "exp(-inf - 0) and exp(-inf - 1) are both 0"
     ),
-    r"kernels\.cpu\.attention\._Tiled\._finish: (inverse_sum|maximum|self\.maximum).* = [01].*": (
-        "these queries see no key, so that backward never reads it"
+    r"kernels\.cpu\.attention\._Tiled\.forward: maximum\[.* = 0  ->  .* = 1": (
+        "exp(-inf - 0) and exp(-inf - 1) are both 0"
     ),
     r"kernels\.portable\.attention\._nothing_to_attend_to: return .*-xp\.inf.*": (
         "these queries see no key, so that backward never reads it"

@@ -3,9 +3,10 @@
 What it trades, against the rule's page of formulas:
 
 - Short sequences are one tile a head. Their weights are kept, which costs less than computing them twice.
-- In long ones a tile of queries meets only the keys that the causal mask lets it see. Nothing of the size length times
-  length is kept: backward computes the scores again. The division by the sum of a row is applied to the
-  (length, head_dim) output, not to the scores; in backward, to the cotangent of the output.
+- In long ones a tile of queries meets only the keys that the causal mask lets it see: large tiles where it sees them
+  all, smaller ones along the diagonal. Nothing of the size length times length is kept: backward computes the scores
+  again. The division by the sum of a row is applied to the (length, head_dim) output, not to the scores; in backward,
+  to the cotangent of the output.
 - The usual maximum guards exp against overflow. Where no score is beyond 60, exp can neither overflow nor underflow,
   and no maximum is taken. Short sequences see it in the sums of their rows: one that is neither tiny nor huge has lost
   nothing. In long ones the inequality of Cauchy and Schwarz says it, |q . k| <= |q| |k|, and no partial sum is then
@@ -28,10 +29,9 @@ from .blocks import is_floating, row_sums
 from .products import multiply
 
 _SHORT = 128  # up to this many queries and keys a head is one tile
-_QUERY_TILE = 64  # little of the diagonal's masked half is computed
-_LONG_QUERY_TILE = 128  # beyond _LONG keys the products' efficiency counts for more
-_LONG = 1024
-_KEY_TILE = 512
+_QUERY_TILE = 256
+_KEY_TILE = 384
+_DIAGONAL_TILE = 64  # queries where the causal mask hides some keys: little of these is computed
 _GROUP_BYTES = 6 << 16  # scores of the heads that are worked on together
 _SAFE_EXPONENT = 60.0
 _SMALLEST_SUM, _LARGEST_SUM = 1e-26, 1e26  # exp(-60) and exp(60)
@@ -144,8 +144,9 @@ class _Call:
         """Put -inf where a query may not see a key: also NaN and inf do not get through."""
         if self.causal:
             diagonal = rows.start + self.offset - columns.start
-            visible = _triangle(*scores.shape[-2:], diagonal, np.dtype(bool))
-            np.copyto(scores, -np.inf, where=~visible)
+            if diagonal + 1 < scores.shape[-1]:
+                visible = _triangle(*scores.shape[-2:], diagonal, np.dtype(bool))
+                np.copyto(scores, -np.inf, where=~visible)
         if self.mask is not None:
             np.copyto(scores, -np.inf, where=~self.mask[group][..., rows, columns])
 
@@ -185,7 +186,7 @@ class _Short(_Call):
             if np.isinf(weights).any():
                 return False
             self._hide_scores(weights, group, *self.whole)
-            _exponentials(weights, None)
+            _exponentials(weights, np.full(weights.shape[:-1] + (1,), -np.inf, weights.dtype))
             total = row_sums(weights)
             total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
         weights *= np.reciprocal(total, out=total)[..., None]
@@ -219,75 +220,61 @@ class _Tiled(_Call):
 
     def __init__(self, q, k, v, *rest):
         super().__init__(q, k, v, *rest)
-        tile = _QUERY_TILE if self.keys <= _LONG else _LONG_QUERY_TILE
-        self.query_tile, self.key_tile = min(tile, self.queries), min(_KEY_TILE, self.keys)
-        self.groups = self._cut_into_groups(self.query_tile, self.key_tile)
+        tile = min(_DIAGONAL_TILE, self.queries), min(_KEY_TILE, self.keys)
+        self.groups = self._cut_into_groups(*tile)
         longest = math.sqrt(float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max()))
         self.finite = longest != math.inf
         self.bounded = abs(self.scale) * longest <= _SAFE_EXPONENT  # False for NaN
         rows = self.q.shape[:3] + (1,)
         self.inverse_sum = np.empty(rows, q.dtype)
-        self.maximum = None if self.bounded else np.empty(rows, q.dtype)
+        self.maximum = None if self.bounded else np.full(rows, -np.inf, q.dtype)
 
-    def _query_tiles(self):
-        for start in range(0, self.queries, self.query_tile):
-            yield slice(start, min(start + self.query_tile, self.queries))
-
-    def _key_tiles(self, rows):
-        """The tiles of keys that the queries ``rows`` may see."""
-        end = min(self.keys, rows.stop + self.offset) if self.causal else self.keys
-        for start in range(0, end, self.key_tile):
-            yield slice(start, min(start + self.key_tile, end))
+    def _tiles(self):
+        """Queries and keys that cover what the causal mask shows: in large tiles, along the diagonal in small ones."""
+        for start in range(0, self.queries, _QUERY_TILE):
+            stop = min(start + _QUERY_TILE, self.queries)
+            seen_by_all = max(start + self.offset, 0) if self.causal else self.keys
+            for column in range(0, seen_by_all, _KEY_TILE):
+                yield slice(start, stop), slice(column, min(column + _KEY_TILE, seen_by_all))
+            if self.causal:
+                for row in range(start, stop, _DIAGONAL_TILE):
+                    end = min(row + _DIAGONAL_TILE, stop)
+                    if end + self.offset > seen_by_all:
+                        yield slice(row, end), slice(seen_by_all, end + self.offset)
 
     def forward(self, group):
         """Compute the output of a group of heads; False where a score may be infinite."""
         if not self.finite:
             return False
-        q, v = self.q[group], self.v[group]
+        q, v, out = self.q[group], self.v[group], self.out[group]
         k_transposed = _transposed(self.k[group], self.scale)
-        tiles = _Scratch(q)
-        for rows in self._query_tiles():
-            out, total, maximum = self.out[group][..., rows, :], None, None
-            for columns in self._key_tiles(rows):
-                scores = tiles.take(0, rows.stop - rows.start, columns.stop - columns.start)
-                multiply(q[..., rows, :], k_transposed[..., columns], scores)
-                if self.bounded:
-                    weights, rescale = np.exp(scores, out=scores), None
-                    self._hide(weights, group, rows, columns)
-                else:
-                    self._hide_scores(scores, group, rows, columns)
-                    weights, maximum, rescale = _exponentials(scores, maximum)
-                sums = row_sums(weights)
-                factors = self._dropped(weights, group, rows, columns)
-                if factors is not None:
-                    weights = np.multiply(weights, factors, out=factors)
-                if total is None:
-                    total = sums
-                    multiply(weights, v[..., columns, :], out)
-                    continue
-                if rescale is not None:
-                    total *= rescale
-                    out *= rescale[..., None]
-                total += sums
-                part = tiles.take(2, *out.shape[-2:])
-                out += multiply(weights, v[..., columns, :], part)
-            self._finish(group, rows, out, total, maximum)
+        out[...] = 0
+        total = np.zeros(out.shape[:-1] + (1,), out.dtype)
+        scratch = _Scratch(q)
+        for rows, columns in self._tiles():
+            height, width = rows.stop - rows.start, columns.stop - columns.start
+            weights = scratch.take(0, height, width)
+            multiply(q[..., rows, :], k_transposed[..., columns], weights)
+            if self.bounded:
+                np.exp(weights, out=weights)
+                self._hide(weights, group, rows, columns)
+            else:
+                self._hide_scores(weights, group, rows, columns)
+                rescale = _exponentials(weights, self.maximum[group][..., rows, :])
+                total[..., rows, :] *= rescale
+                out[..., rows, :] *= rescale
+            total[..., rows, 0] += row_sums(weights)
+            factors = self._dropped(weights, group, rows, columns)
+            if factors is not None:
+                weights = np.multiply(weights, factors, out=factors)
+            part = scratch.take(2, height, v.shape[-1])
+            out[..., rows, :] += multiply(weights, v[..., columns, :], part)
+        total[total == 0] = np.inf  # queries that see no key: output and gradient are 0
+        out *= np.reciprocal(total, out=self.inverse_sum[group])
+        if not self.bounded:
+            maximum = self.maximum[group]
+            maximum[np.isneginf(maximum)] = 0
         return True
-
-    def _finish(self, group, rows, out, total, maximum):
-        """Divide the output of some queries by the sum of their weights, and keep what backward needs of both."""
-        inverse_sum = self.inverse_sum[group][..., rows, :]
-        if total is None:  # they see no key at all
-            out[...] = 0
-            inverse_sum[...] = 0
-        else:
-            total[total == 0] = np.inf
-            np.reciprocal(total, out=inverse_sum[..., 0])
-            out *= inverse_sum
-        if self.maximum is not None:
-            if maximum is not None:
-                maximum[np.isneginf(maximum)] = 0
-            self.maximum[group][..., rows, 0] = 0 if maximum is None else maximum
 
     def backward(self, group, g, dq, dk, dv):
         """Write the cotangents of a group of heads."""
@@ -297,37 +284,36 @@ class _Tiled(_Call):
         g = np.multiply(g, self.inverse_sum[group], out=empty(g.shape, g.dtype))
         along = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), over the sum
         along *= self.scale
-        tiles = _Scratch(q)
+        scratch = _Scratch(q)
         for gradient in (dq, dk, dv):
             gradient[...] = 0
-        for rows in self._query_tiles():
+        for rows, columns in self._tiles():
+            height, width = rows.stop - rows.start, columns.stop - columns.start
             g_tile, q_tile = g[..., rows, :], q[..., rows, :]
-            for columns in self._key_tiles(rows):
-                size = rows.stop - rows.start, columns.stop - columns.start
-                weights = tiles.take(0, *size)
-                multiply(q_tile, k_transposed[..., columns], weights)
-                if self.bounded:
-                    np.exp(weights, out=weights)
-                    self._hide(weights, group, rows, columns)
-                else:
-                    self._hide_scores(weights, group, rows, columns)
-                    weights -= self.maximum[group][..., rows, :]
-                    np.exp(weights, out=weights)
-                pulled = tiles.take(1, *size)
-                multiply(g_tile, v_transposed[..., columns], pulled)
-                factors = self._dropped(weights, group, rows, columns)
-                if factors is not None:
-                    pulled *= factors
-                pulled -= along[..., rows, :]
-                pulled *= weights  # the cotangent of the unscaled scores
-                if factors is not None:
-                    weights = np.multiply(weights, factors, out=factors)
-                part = tiles.take(2, size[1], v.shape[-1])
-                dv[..., columns, :] += multiply(weights.swapaxes(-1, -2), g_tile, part)
-                part = tiles.take(2, size[1], k.shape[-1])
-                dk[..., columns, :] += multiply(pulled.swapaxes(-1, -2), q_tile, part)
-                part = tiles.take(2, size[0], k.shape[-1])
-                dq[..., rows, :] += multiply(pulled, k[..., columns, :], part)
+            weights = scratch.take(0, height, width)
+            multiply(q_tile, k_transposed[..., columns], weights)
+            if self.bounded:
+                np.exp(weights, out=weights)
+                self._hide(weights, group, rows, columns)
+            else:
+                self._hide_scores(weights, group, rows, columns)
+                weights -= self.maximum[group][..., rows, :]
+                np.exp(weights, out=weights)
+            pulled = scratch.take(1, height, width)
+            multiply(g_tile, v_transposed[..., columns], pulled)
+            factors = self._dropped(weights, group, rows, columns)
+            if factors is not None:
+                pulled *= factors
+            pulled -= along[..., rows, :]
+            pulled *= weights  # the cotangent of the unscaled scores
+            if factors is not None:
+                weights = np.multiply(weights, factors, out=factors)
+            part = scratch.take(2, width, v.shape[-1])
+            dv[..., columns, :] += multiply(weights.swapaxes(-1, -2), g_tile, part)
+            part = scratch.take(2, width, k.shape[-1])
+            dk[..., columns, :] += multiply(pulled.swapaxes(-1, -2), q_tile, part)
+            part = scratch.take(2, height, k.shape[-1])
+            dq[..., rows, :] += multiply(pulled, k[..., columns, :], part)
 
 
 class _Scratch:
@@ -347,15 +333,14 @@ class _Scratch:
 
 
 def _exponentials(scores, maximum):
-    """exp(scores - running maximum), in place; the new maximum; what older sums must be multiplied with."""
-    highest = scores.max(axis=-1)
-    if maximum is not None:
-        np.maximum(highest, maximum, out=highest)
-    finite = np.where(np.isneginf(highest), 0, highest)  # no key seen yet: exp(-inf - 0) is 0
-    scores -= finite[..., None]
+    """exp(scores - running maximum), in place, as the maximum is; what older sums must be multiplied with."""
+    older = maximum.copy()
+    np.maximum(maximum, scores.max(axis=-1, keepdims=True), out=maximum)
+    finite = np.where(np.isneginf(maximum), 0, maximum)  # no key seen yet: exp(-inf - 0) is 0
+    scores -= finite
     np.exp(scores, out=scores)
-    rescale = None if maximum is None else np.exp(maximum - finite)
-    return scores, highest, rescale
+    older -= finite
+    return np.exp(older, out=older)
 
 
 register_kernel("attention", "cpu", forward, backward)
