@@ -32,7 +32,10 @@ _SHORT = 128  # up to this many queries and keys a head is one tile
 _QUERY_TILE = 256
 _KEY_TILE = 384
 _DIAGONAL_TILE = 64  # queries where the causal mask hides some keys: little of these is computed
-_GROUP_BYTES = 6 << 16  # scores of the heads that are worked on together
+# Scores of the heads that are worked on together. Two such arrays stay in cache; for short heads the number of calls
+# counts for more.
+_GROUP_BYTES = 6 << 16
+_SHORT_GROUP_BYTES = 12 << 16
 _SAFE_EXPONENT = 60.0
 _SMALLEST_SUM, _LARGEST_SUM = 1e-26, 1e26  # exp(-60) and exp(60)
 _ALIGNED = 16  # a part of a row that begins at a multiple of this is worked on at twice the speed
@@ -113,10 +116,10 @@ class _Call:
         # Query i sees the keys up to i + offset: the last query sees the last key.
         self.offset = self.keys - self.queries
 
-    def _cut_into_groups(self, height, width):
+    def _cut_into_groups(self, height, width, group_bytes):
         """Heads that are worked on together, as (slice of the batch, slice of the heads), for tiles of a size."""
         batch, heads = self.q.shape[:2]
-        together = max(1, _GROUP_BYTES // (height * width * self.q.itemsize))
+        together = max(1, group_bytes // (height * width * self.q.itemsize))
         if together >= heads:
             step = together // heads
             return [(slice(b, b + step), slice(None)) for b in range(0, batch, step)]
@@ -169,7 +172,7 @@ class _Short(_Call):
 
     def __init__(self, q, k, v, *rest):
         super().__init__(q, k, v, *rest)
-        self.groups = self._cut_into_groups(self.queries, self.keys)
+        self.groups = self._cut_into_groups(self.queries, self.keys, _SHORT_GROUP_BYTES)
         self.weights = empty(self.q.shape[:3] + (self.keys,), q.dtype)
         self.whole = slice(0, self.queries), slice(0, self.keys)
 
@@ -221,7 +224,7 @@ class _Tiled(_Call):
     def __init__(self, q, k, v, *rest):
         super().__init__(q, k, v, *rest)
         tile = min(_DIAGONAL_TILE, self.queries), min(_KEY_TILE, self.keys)
-        self.groups = self._cut_into_groups(*tile)
+        self.groups = self._cut_into_groups(*tile, _GROUP_BYTES)
         longest = math.sqrt(float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max()))
         self.finite = longest != math.inf
         self.bounded = abs(self.scale) * longest <= _SAFE_EXPONENT  # False for NaN
