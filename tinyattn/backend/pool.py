@@ -9,6 +9,8 @@ Blocks are cut from arenas that Linux is asked to back with huge pages. A matrix
 rows, and with pages of 4 KiB the processor spends a tenth of a training step on looking up addresses.
 """
 
+import functools
+import math
 import mmap
 import threading
 from collections import defaultdict
@@ -43,6 +45,7 @@ class _Lease(np.ndarray):
             _free_blocks[self.nbytes].append(self.base)
 
 
+@functools.lru_cache(maxsize=1024)
 def _rounded(nbytes):
     """``nbytes`` rounded up to one of eight sizes per power of two: at most an eighth is wasted."""
     step = max(1 << max(nbytes.bit_length() - 4, 0), _PAGE)
@@ -99,9 +102,7 @@ def empty(shape, dtype=np.float32):
     dtype = np.dtype(dtype)
     if isinstance(shape, int):
         shape = (shape,)
-    nbytes = dtype.itemsize
-    for length in shape:
-        nbytes *= length
+    nbytes = dtype.itemsize * math.prod(shape)
     if nbytes < SMALLEST_POOLED:
         return np.empty(shape, dtype)
     size = _rounded(nbytes)

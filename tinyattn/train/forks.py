@@ -56,13 +56,14 @@ class Forks:
             and current_mode.get() == Mode()
         )
 
-    def run(self, function, items):
+    def run(self, function, items, meanwhile=None):
         """``function(model, item)`` of each item, the first here and each of the others in a copy, in order.
 
         Args:
             function: one that a module defines; returns ``(value, gradients)``: what can be pickled, and a dict
                 ``{parameter: array}``. The copies' gradients are views of memory that the next call writes to.
             items: as many as there are processes, or fewer; what can be pickled.
+            meanwhile: called with the first result, while the copies may still be at work.
 
         Raises:
             Exception: the first one of the calls, in their order, once all have ended.
@@ -78,6 +79,8 @@ class Forks:
         for copy, item in zip(busy, items[1:]):
             copy.send((self._requests, settings, function, item))
         outcomes = [_outcome(function, self._model, items[0])]
+        if meanwhile is not None and outcomes[0][1] is None:
+            meanwhile(outcomes[0][0])
         outcomes += [copy.receive(self._requests) for copy in busy]
         for _, error in outcomes:
             if error is not None:

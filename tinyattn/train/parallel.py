@@ -101,7 +101,7 @@ class ParallelStep:
             _Shard(inputs[rows], targets[rows], count, (key, number))
             for number, rows in enumerate(shards(len(inputs), self.workers))
         ]
-        results = self._of_each_part(_loss_and_gradients, parts)
+        results = self._of_each_part(_loss_and_gradients, parts, self._put_in_place)
         loss = sum(loss for loss, _ in results)
         gradients = _sum_in_order([gradients for _, gradients in results], self._gradient_arrays)
         if self.communicator is not None:
@@ -120,11 +120,20 @@ class ParallelStep:
         parts = [(function, items[rows]) for rows in shards(len(items), self.workers)]
         return [value for values, _ in self._of_each_part(_values, parts) for value in values]
 
-    def _of_each_part(self, function, parts):
+    def _put_in_place(self, result):
+        """Move a shard's gradients to where the optimiser reads them, while other processes are still at theirs."""
+        _, gradients = result
+        for leaf, gradient in gradients.items():
+            place = self._gradient_arrays.get(leaf)
+            if place is not None:
+                place[...] = gradient
+                gradients[leaf] = place
+
+    def _of_each_part(self, function, parts, meanwhile=None):
         """``function(model, part)`` of at most as many parts as there are workers, each by one of them."""
         if self._forks is not None and Forks.possible():
             with self._workers.blas_limited():
-                return self._forks.run(function, parts)
+                return self._forks.run(function, parts, meanwhile)
         return self._workers.run([partial(function, self.model, part) for part in parts])
 
     def _count(self, targets):
