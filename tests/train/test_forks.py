@@ -13,6 +13,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd.modes import Mode, current_mode
+from tinyattn.backend import shared
 from tinyattn.train.forks import Forks, WorkerError
 from tinyattn.train.parallel import ParallelStep
 from tinyattn.train.step import PlainStep
@@ -151,6 +152,36 @@ def test_a_model_that_changed_its_type_is_refused(step, model):
         step(inputs, targets, key=0)
 
 
+def write_process(arrays):
+    numbers, (process,) = arrays
+    numbers += 1
+    process[...] = os.getpid()
+
+
+def items_in(zeros):
+    return [(zeros((3,), np.float32), [zeros((), np.int64)]) for _ in range(6)]
+
+
+def test_work_on_shared_arrays_is_done_by_the_processes_and_on_others_by_threads(step):
+    for zeros, expected in ((shared.zeros, 3), (np.zeros, 1)):
+        items = items_in(zeros)
+        step.for_each(write_process, items)
+        step.for_each(write_process, [])
+        assert all((numbers == 1).all() for numbers, _ in items)
+        assert len({int(process) for _, (process,) in items}) == expected
+
+
+def test_an_optimiser_that_comes_after_the_first_step_is_worked_for_too(step, model):
+    ids = batch([1, 2], [3, 4], [5, 6])
+    first = step(*ids, key=0)
+    optimizer = ta.optim.SGD(model.parameters(), lr=0.1)
+    step.work_for(optimizer)
+    optimizer.step()
+    assert step(*ids, key=0) < first
+    assert shared.is_shared(model.weight._data)
+    assert shared.is_shared(model.weight.grad._data)
+
+
 def test_modes_other_than_the_plain_one_are_left_to_threads(step):
     assert Forks.possible()
     with ta.detect_anomaly():
@@ -198,10 +229,12 @@ def test_copies_end_with_the_first_process_whatever_ends_it(way):
     )
     copies = [int(number) for number in first.stdout.readline().split()]
     assert len(copies) == 2
-    if way != "end":
+    deadline = time.monotonic() + 20
+    while way != "end" and first.poll() is None and time.monotonic() < deadline:
+        # Not once: a signal that comes just before it falls asleep does not wake it.
         os.killpg(first.pid, signal.SIGKILL if way == "kill" else signal.SIGINT)
+        time.sleep(0.1)
     first.communicate(timeout=10)
-    deadline = time.monotonic() + 10
     while any(map(is_alive, copies)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(map(is_alive, copies))

@@ -1,14 +1,19 @@
 """Host memory that a process has in common with those that are forked from it."""
 
+import itertools
 import mmap
+import weakref
 
 import numpy as np
 
+_numbers = itertools.count(1)
+_regions = (
+    weakref.WeakValueDictionary()
+)  # number -> _Region; a forked process has those made before it
 
-class _Shared(np.ndarray):
+
+class _Region(np.ndarray):
     """Memory of this kind. A class of its own, so that NumPy keeps it as a base and does not look through it."""
-
-    __slots__ = ()
 
 
 def zeros(shape, dtype=np.float32):
@@ -28,13 +33,40 @@ def zeros(shape, dtype=np.float32):
             memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError:  # a kernel without them
             pass
-    return np.ndarray(shape, dtype, _Shared((len(memory),), np.uint8, memory))
+    region = _Region((len(memory),), np.uint8, memory)
+    region.number = next(_numbers)
+    _regions[region.number] = region
+    return np.ndarray(shape, dtype, region)
 
 
 def is_shared(array):
     """Whether ``array`` lies in memory that ``zeros`` gave."""
+    return _region_of(array) is not None
+
+
+def address(array):
+    """What to tell a forked process of a shared array, for ``array_at``; None for any other array.
+
+    >>> array = zeros((2, 3))
+    >>> array_at(*address(array[:, 1]))[...] = 1
+    >>> array.tolist()
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    region = _region_of(array)
+    if region is None:
+        return None
+    start = array.__array_interface__["data"][0] - region.__array_interface__["data"][0]
+    return region.number, start, array.shape, array.strides, array.dtype.str
+
+
+def array_at(number, start, shape, strides, dtype):
+    """The array of which another process told the ``address``, in the same memory."""
+    return np.ndarray(shape, dtype, _regions[number], start, strides)
+
+
+def _region_of(array):
     while array is not None:
-        if isinstance(array, _Shared):
-            return True
+        if type(array) is _Region:
+            return array
         array = getattr(array, "base", None)
-    return False
+    return None

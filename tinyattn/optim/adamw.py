@@ -1,5 +1,6 @@
 """AdamW: steps scaled by running moments of the gradient, with decoupled weight decay."""
 
+import functools
 import math
 from numbers import Real
 
@@ -56,27 +57,26 @@ class AdamW(Optimizer):
 
     def update_run(self, member, piece, step):
         group, storage = member.group, member.storage
-
-        def update(block):
-            adamw_update(
-                storage.values[block],
-                storage.gradients[block],
-                member.buffers["first_moment"][block],
-                member.buffers["second_moment"][block],
-                step=step,
-                lr=float(group["lr"]),
-                betas=group["betas"],
-                eps=float(group["eps"]),
-                weight_decay=float(group["weight_decay"]),
-            )
-
-        self.for_each(update, cache_blocks(piece, storage.backend))
+        update = functools.partial(
+            adamw_update,
+            step=step,
+            lr=float(group["lr"]),
+            betas=group["betas"],
+            eps=float(group["eps"]),
+            weight_decay=float(group["weight_decay"]),
+        )
+        arrays = (storage.values, storage.gradients, *member.buffers.values())
+        blocks = cache_blocks(piece, storage.backend)
+        self.for_each(update, [[array[block] for array in arrays] for block in blocks])
 
 
-def adamw_update(
-    values, gradient, first_moment, second_moment, *, step, lr, betas, eps, weight_decay
-):
-    """The update rule of AdamW on arrays of one length, in place; options are Python numbers, which keep the dtype."""
+def adamw_update(arrays, *, step, lr, betas, eps, weight_decay):
+    """The update rule of AdamW, in place; options are Python numbers, which keep the dtype.
+
+    Args:
+        arrays: values, their gradient, its first and its second moment, all of one length.
+    """
+    values, gradient, first_moment, second_moment = arrays
     xp = array_namespace(values)
     beta1, beta2 = map(float, betas)
     if weight_decay:

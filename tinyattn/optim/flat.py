@@ -58,11 +58,13 @@ class FlatStorage:
             for piece, parameter in zip(self.slices, self.parameters)
         ]
 
-    def move_values(self, zeros):
-        """Keep the parameters in an array that ``zeros(shape, dtype)`` gives."""
-        self.values = zeros(self.values.shape, self.dtype)
+    def move(self, zeros):
+        """Keep parameters and gradients in arrays that ``zeros(shape, dtype)`` gives."""
+        self.values = zeros((self.size,), self.dtype)
         self.views = self.unflatten(self.values)
         self.adopt()
+        self.gradients = zeros((self.size,), self.state_dtype)
+        self.gradient_views = self.unflatten(self.gradients)
 
     def adopt(self):
         """Make every parameter a view of the buffer again, with the content it has now."""

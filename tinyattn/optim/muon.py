@@ -91,84 +91,75 @@ class Muon(Optimizer):
 
     def step(self):
         """Update every parameter that has a gradient."""
-        stacks = {}  # (rows, columns) with rows <= columns -> what is to be made orthogonal together
+        stacks = {}  # backend, shape with rows <= columns, options -> the matrices that are worked on together
         for member in self._storages:
-            storage, group = member.storage, member.group
-            present = storage.gather_gradients()
-            for _, piece in storage.runs([has or None for has in present]):
-                momentum_update(
-                    storage.gradients[piece],
-                    member.buffers["momentum"][piece],
-                    momentum=float(group["momentum"]),
-                )
+            present = member.storage.gather_gradients()
             for position, has_gradient in enumerate(present):
                 member.steps[position] += has_gradient
                 if has_gradient:
                     self._collect(member, position, stacks)
-            storage.mark_changed(present)
+            member.storage.mark_changed(present)
         self.for_each(
-            _orthogonalise,
+            muon_update,
             [
-                (backend.xp, steps, jobs[start : start + size])
-                for (backend, _, steps), jobs in stacks.items()
-                for size in [len(jobs) if backend.kind == "cuda" else _STACKED]
-                for start in range(0, len(jobs), size)
+                (matrices[start : start + size], dict(options))
+                for (backend, _, options), matrices in stacks.items()
+                for size in [len(matrices) if backend.kind == "cuda" else _STACKED]
+                for start in range(0, len(matrices), size)
             ],
         )
 
     def _collect(self, member, position, stacks):
-        """Queue the matrices of one parameter: each with the function that applies its orthogonal update."""
+        """Queue the matrices of one parameter, each with its gradient and its momentum."""
         storage, group = member.storage, member.group
-        view = storage.views[position]
+        view, piece = storage.views[position], storage.slices[position]
         if not view.size:
             return
-        piece = storage.slices[position]
-        gradient = storage.gradients[piece].reshape(view.shape)
-        momentum = member.buffers["momentum"][piece].reshape(view.shape)
-        direction = (
-            gradient + float(group["momentum"]) * momentum if group["nesterov"] else momentum
-        )
         width = view.shape[1] // group["parts"]
+        options = {
+            "lr": float(group["lr"]) * math.sqrt(max(1.0, width / view.shape[0])),
+            "momentum": float(group["momentum"]),
+            "nesterov": group["nesterov"],
+            "steps": group["ns_steps"],
+            "decay": 1 - float(group["lr"]) * float(group["weight_decay"]),
+        }
+        arrays = [
+            view,
+            storage.gradients[piece].reshape(view.shape),
+            member.buffers["momentum"][piece].reshape(view.shape),
+        ]
         for part in range(group["parts"]):
-            columns = slice(part * width, (part + 1) * width)
-            weight, matrix = view[:, columns], direction[:, columns]
-            if matrix.shape[0] > matrix.shape[1]:
-                weight, matrix = weight.T, matrix.T  # the products are smaller on the short side
-            key = (storage.backend, matrix.shape, group["ns_steps"])
-            lr = float(group["lr"])
-            scale = lr * math.sqrt(max(1.0, width / view.shape[0]))
-            decay = 1 - lr * float(group["weight_decay"])
-            stacks.setdefault(key, []).append((matrix, _Applied(weight, scale, decay)))
+            matrices = [array[:, part * width : (part + 1) * width] for array in arrays]
+            if view.shape[0] > width:
+                matrices = [
+                    matrix.T for matrix in matrices
+                ]  # products are smaller on the short side
+            key = (storage.backend, matrices[0].shape, tuple(options.items()))
+            stacks.setdefault(key, []).append(matrices)
 
 
-def _orthogonalise(piece):
-    """Make some equally shaped matrices orthogonal together, and apply them."""
-    xp, steps, jobs = piece
-    orthogonal = newton_schulz(xp.stack([matrix for matrix, _ in jobs]), steps)
-    for update, (_, apply) in zip(orthogonal, jobs):
-        apply(update)
+def muon_update(stack):
+    """The update rule of Muon on a few matrices of one shape, in place.
 
-
-class _Applied:
-    """Takes an orthogonal update off a weight: ``weight = decay weight - scale update``, in place."""
-
-    __slots__ = ("weight", "scale", "decay")
-
-    def __init__(self, weight, scale, decay):
-        self.weight, self.scale, self.decay = weight, scale, decay
-
-    def __call__(self, update):
-        weight = self.weight
-        if self.decay != 1:
-            weight *= self.decay
-        update *= self.scale
+    Args:
+        stack: a list of matrices, each as (weight, gradient, momentum), and a dict of options, Python numbers:
+            lr, momentum, nesterov, steps, and decay, the share of the weight that stays.
+    """
+    matrices, options = stack
+    directions = []
+    for _, gradient, momentum in matrices:
+        momentum *= options["momentum"]
+        momentum += gradient
+        directions.append(
+            gradient + options["momentum"] * momentum if options["nesterov"] else momentum
+        )
+    xp = array_namespace(*directions)
+    updates = newton_schulz(xp.stack(directions), options["steps"])
+    for (weight, _, _), update in zip(matrices, updates):
+        if options["decay"] != 1:
+            weight *= options["decay"]
+        update *= options["lr"]
         weight -= update
-
-
-def momentum_update(gradient, running_sum, *, momentum):
-    """``running_sum = momentum running_sum + gradient``, in place."""
-    running_sum *= momentum
-    running_sum += gradient
 
 
 def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):

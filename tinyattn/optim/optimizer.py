@@ -27,7 +27,7 @@ class Optimizer:
 
     Attributes:
         for_each: ``(function, items)``, calls the function on every item, in any order. A trainer puts in its place
-            what shares the items among threads (``train/workers.py``); the results are the same to the last bit.
+            what shares the items among workers (``train/parallel.py``); the results are the same to the last bit.
 
     Raises:
         ValueError: for no parameters at all, a parameter in two groups, a name that is given twice, or an option out
@@ -142,10 +142,13 @@ class Optimizer:
                 else:
                     parameter.grad = zeros_like(parameter.grad)
 
-    def move_values(self, zeros):
-        """Keep the parameters in arrays that ``zeros(shape, dtype)`` gives, such as shared memory."""
+    def move(self, zeros):
+        """Keep all that the updates read and write in arrays that ``zeros(shape, dtype)`` gives, as shared memory."""
         for member in self._storages:
-            member.storage.move_values(zeros)
+            member.storage.move(zeros)
+            for name, held in member.buffers.items():
+                member.buffers[name] = zeros(held.shape, held.dtype)
+                member.buffers[name][...] = held
 
     def gradient_arrays(self):
         """Where the updates read gradients from, ``{parameter: array}``: one that is left there need not be copied."""

@@ -10,6 +10,7 @@ nothing. Values and gradients lie in memory that all processes see, so that litt
 made by ``fork``, which is safe on Linux; elsewhere threads do the work.
 """
 
+import io
 import multiprocessing
 import os
 import pickle
@@ -62,7 +63,8 @@ class Forks:
         Args:
             function: one that a module defines; returns ``(value, gradients)``: what can be pickled, and a dict
                 ``{parameter: array}``. The copies' gradients are views of memory that the next call writes to.
-            items: as many as there are processes, or fewer; what can be pickled.
+            items: as many as there are processes, or fewer; what can be pickled. Arrays in shared memory are not
+                copied.
             meanwhile: called with the first result, while the copies may still be at work.
 
         Raises:
@@ -192,8 +194,10 @@ class _Copy:
         serve(self)
 
     def send(self, message):
+        packed = io.BytesIO()
+        _Pickler(packed, pickle.HIGHEST_PROTOCOL).dump(message)
         try:
-            self.pipe.send(message)
+            self.pipe.send_bytes(packed.getbuffer())
         except OSError:
             raise self._ended() from None
 
@@ -219,6 +223,14 @@ class _Copy:
         self.pipe.close()
         self._process.terminate()  # nothing is lost: it has no state of its own
         self._process.join()
+
+
+class _Pickler(pickle.Pickler):
+    """Packs an array of shared memory as where it lies, so that the receiver reads and writes the same one."""
+
+    def reducer_override(self, value):
+        address = shared.address(value) if type(value) is np.ndarray else None
+        return NotImplemented if address is None else (shared.array_at, address)
 
 
 def _outcome(function, model, item):

@@ -43,7 +43,6 @@ class ParallelStep:
     Attributes:
         workers: their number.
         parameters: those of the model when the step was made.
-        for_each: ``(function, items)``, shares other work among as many threads (see ``Workers``).
 
     Raises:
         ValueError: for fewer than one worker.
@@ -69,18 +68,18 @@ class ParallelStep:
         self.communicator = communicator
         self._workers = Workers(workers)
         self._forks = Forks(model, self.parameters, workers) if processes and workers > 1 else None
-        self.for_each = self._workers.for_each
         self._gradient_arrays = {}
 
     def work_for(self, optimizer):
-        """Share the optimiser's updates among threads too, and leave gradients where it reads them.
+        """Share the optimiser's updates among the workers, and leave gradients where it reads them.
 
         What ``.grad`` then shows is written to by the next step. The results are the same to the last bit.
         """
         if self.workers > 1:
             optimizer.for_each = self.for_each
         if self._forks is not None:
-            optimizer.move_values(shared.zeros)
+            optimizer.move(shared.zeros)
+            self._forks.close()  # later copies have this memory too
         self._gradient_arrays.update(optimizer.gradient_arrays())
 
     def __call__(self, inputs, targets, key):
@@ -119,6 +118,22 @@ class ParallelStep:
         """
         parts = [(function, items[rows]) for rows in shards(len(items), self.workers)]
         return [value for values, _ in self._of_each_part(_values, parts) for value in values]
+
+    def for_each(self, function, items):
+        """Call ``function`` on each of ``items``, shared among the workers.
+
+        The order is not fixed: this is for calls that write to different places.
+
+        Args:
+            function: for processes one that a module defines, or a partial of one.
+            items: arrays, or tuples and lists with them; if all are in shared memory processes can write to them,
+                else threads do.
+        """
+        items = list(items)
+        if self._forks is None or len(items) < 2 or not (Forks.possible() and _all_shared(items)):
+            return self._workers.for_each(function, items)
+        dealt = [(function, items[worker :: self.workers]) for worker in range(self.workers)]
+        self._of_each_part(_call, [part for part in dealt if part[1]])
 
     def _put_in_place(self, result):
         """Move a shard's gradients to where the optimiser reads them, while other processes are still at theirs."""
@@ -194,6 +209,21 @@ def _values(model, part):
     """The values of a function for each of some items, and no gradients."""
     function, items = part
     return [function(model, item) for item in items], {}
+
+
+def _call(model, part):
+    """Call a function on each of some items, for what it writes."""
+    function, items = part
+    for item in items:
+        function(item)
+    return None, {}
+
+
+def _all_shared(value):
+    """Whether every array in ``value`` lies in shared memory."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_all_shared, value))
+    return not isinstance(value, np.ndarray) or shared.is_shared(value)
 
 
 def _add(gradients, more):
