@@ -34,6 +34,16 @@ def test_rms_norm_is_its_formula(device, random):
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_what_becomes_of_a_row_does_not_depend_on_its_neighbours(norm, device, random):
+    x = random.standard_normal((40, 24)).astype(np.float32)
+    far = x.copy()
+    far[::7] += 10000  # whose mean exceeds their deviation by far
+    outs = [getattr(ta, norm)(ta.tensor(a, device=device), 24).numpy() for a in (x, far)]
+    kept = np.arange(40) % 7 != 0
+    np.testing.assert_array_equal(outs[0][kept], outs[1][kept])
+
+
 def test_a_row_may_be_several_axes(device, random):
     x = random.standard_normal((2, 3, 4))
     weight, bias = random.standard_normal((2, 3, 4))

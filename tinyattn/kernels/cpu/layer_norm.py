@@ -51,8 +51,11 @@ def centre(rows, centred, variance, eps):
     mean = row_means(rows)
     np.subtract(rows, mean[:, None], out=centred)
     _mean_square(centred, variance, eps)
-    if not (mean * mean <= variance).all():
-        centred -= row_means(centred)[:, None]
+    near = mean * mean <= variance
+    if not near.all():
+        left = row_means(centred)
+        left[near] = 0  # what becomes of a row must not depend on its neighbours
+        centred -= left[:, None]
         _mean_square(centred, variance, eps)
 
 
