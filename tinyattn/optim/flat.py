@@ -129,17 +129,21 @@ class FlatStorage:
                 parameter.bump_version()
 
 
-def cache_blocks(piece, backend, elements=1 << 16):
-    """Slices that cut ``piece`` into blocks which stay in the processor's cache; one block on a GPU.
+def cache_blocks(piece, backend, elements=1 << 17, shares=8):
+    """Slices that cut ``piece`` into equal blocks that stay in the processor's cache; one block on a GPU.
+
+    More than one are a multiple of ``shares``, so that workers share them evenly.
 
     >>> from tinyattn.backend import get_backend
-    >>> cache_blocks(slice(0, 25), get_backend("cpu"), elements=10)
-    [slice(0, 10, None), slice(10, 20, None), slice(20, 25, None)]
+    >>> cache_blocks(slice(0, 25), get_backend("cpu"), elements=10, shares=4)
+    [slice(0, 7, None), slice(7, 14, None), slice(14, 21, None), slice(21, 25, None)]
     """
-    if backend.kind == "cuda":
+    size = piece.stop - piece.start
+    count = math.ceil(size / elements)
+    if backend.kind == "cuda" or count <= 1:
         return [piece]
-    count = math.ceil((piece.stop - piece.start) / elements)
+    step = math.ceil(size / (math.ceil(count / shares) * shares))
     return [
-        slice(piece.start + i * elements, min(piece.start + (i + 1) * elements, piece.stop))
-        for i in range(count)
+        slice(start, min(start + step, piece.stop))
+        for start in range(piece.start, piece.stop, step)
     ]
