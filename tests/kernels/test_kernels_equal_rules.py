@@ -10,9 +10,16 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd.primitive import PRIMITIVES, registered_kernels
-from tinyattn.backend import get_backend
+from tinyattn.backend import blas, get_backend
 
 DEVICE = {"cpu": "cpu", "strict": "strict", "cuda": "cuda"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As for workers: then products are cut into pieces, which tests/kernels/test_products.py also sees left whole."""
+    with blas.one_thread():
+        yield
 
 
 class Case:
@@ -84,6 +91,8 @@ CASES = {
         Case("tokens", (2, 7, 5), (5, 3), (3,)),
         Case("no bias", (11, 4), (4, 6), None),
         Case("one token", (1, 5), (5, 3), (3,)),
+        Case("in pieces", (2, 70, 6), (6, 40), (40,)),
+        Case("beyond the cache", (2, 1100, 64), (64, 96), (96,)),
     ],
     "layer_norm": [
         Case("rows", (3, 7, 12), (12,), (12,), axes=(-1,), eps=1e-5),

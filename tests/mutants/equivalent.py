@@ -35,8 +35,9 @@ PATTERNS = {
     r"kernels\.cpu\.attention\._Tiled\._tiles: seen_by_all = max.*": (
         "the mask is put on every tile, so that the small tiles of the diagonal may begin further to the left or right"
     ),
-    r"kernels\.cpu\.products\.(_pieces:|multiply: pieces =) .*": "into how many products one is cut",
-    r"kernels\.cpu\.products\.multiply: if pieces == 1:.*": "a product cut into one piece is the same product",
+    r"kernels\.cpu\.products\.(_pieces:|_halved:|multiply: pieces =) .*": "into how many products one is cut",
+    r"kernels\.cpu\.products\.multiply_matrices: rows, columns =.*": "into how many products one is cut",
+    r"kernels\.cpu\.products\.multiply(_matrices)?: if .*": "whether a product is cut or not it is the same",
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
         "a product with one-hot rows and a sum of sorted rows are the same"
     ),

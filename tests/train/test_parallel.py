@@ -7,6 +7,7 @@ import pytest
 import threadpoolctl
 
 import tinyattn as ta
+from tinyattn.backend import blas as blas_threads
 from tinyattn.train import parallel, workers
 from tinyattn.train.parallel import ParallelStep
 from tinyattn.train.step import PlainStep
@@ -142,6 +143,20 @@ def test_blas_is_held_to_its_share_of_the_cores_and_left_as_found(monkeypatch):
         step.close()
         assert blas() == before
     assert seen and max(seen) <= 2
+
+
+def knows_of_one_thread(model, item):
+    return blas_threads.has_one_thread()
+
+
+@both_kinds
+@pytest.mark.parametrize(("cores", "known"), [(2, True), (4, False)])
+def test_workers_know_whether_blas_has_one_thread(cores, known, processes, monkeypatch):
+    monkeypatch.setattr(workers, "available_cores", lambda: cores)
+    step = ParallelStep(make_model(), 2, processes=processes)
+    assert step.map(knows_of_one_thread, [0, 1]) == [known, known]
+    assert not blas_threads.has_one_thread()
+    step.close()
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])

@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 
+from ..backend import blas
+
 
 def available_cores():
     """The number of cores that this process may use."""
@@ -106,8 +108,10 @@ class _BlasThreads:
             if cls._holders == 0:
                 cls._limit = self._set()
             cls._holders += 1
+        known = blas.one_thread() if self.most == 1 else contextlib.nullcontext()
         try:
-            yield
+            with known:
+                yield
         finally:
             with cls._lock:
                 cls._holders -= 1

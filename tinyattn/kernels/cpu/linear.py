@@ -1,14 +1,13 @@
 """x W + b as one matrix product over all tokens.
 
-What it trades: leading axes are flattened, so that one large product runs instead of many small ones, and the bias is
-added in place. The bias gradient is a product with a vector of ones, which BLAS sums faster than NumPy does.
+What it trades: leading axes are flattened, so that one large product runs instead of many small ones (in pieces where
+BLAS is faster so, see products.py), and the bias is added in place. The bias gradient is a product with a vector of ones, which BLAS sums faster than NumPy does.
 """
-
-import numpy as np
 
 from ...autograd import register_kernel
 from ...backend.pool import empty
 from .blocks import as_rows, column_sums, is_floating
+from .products import multiply_matrices
 
 
 def accepts(x, weight, bias):
@@ -25,7 +24,7 @@ def forward(x, weight, bias):
         return NotImplemented
     rows = as_rows(x)
     out = empty((rows.shape[0], weight.shape[1]), x.dtype)
-    np.matmul(rows, weight, out=out)
+    multiply_matrices(rows, weight, out)
     if bias is not None:
         out += bias
     return out.reshape(x.shape[:-1] + weight.shape[1:]), (x, weight, bias is not None)
@@ -35,9 +34,9 @@ def backward(g, residuals):
     x, weight, has_bias = residuals
     rows, g_rows = as_rows(x), as_rows(g)
     dx = empty(rows.shape, x.dtype)
-    np.matmul(g_rows, weight.T, out=dx)
+    multiply_matrices(g_rows, weight.T, dx)
     dweight = empty(weight.shape, weight.dtype)
-    np.matmul(rows.T, g_rows, out=dweight)
+    multiply_matrices(rows.T, g_rows, dweight)
     return dx.reshape(x.shape), dweight, column_sums(g_rows) if has_bias else None
 
 

@@ -1,0 +1,26 @@
+"""Whether a matrix product has the processor to itself: BLAS keeps that from its callers."""
+
+import contextlib
+import contextvars
+
+_one_thread = contextvars.ContextVar("tinyattn_blas_has_one_thread", default=False)
+
+
+def has_one_thread():
+    """Whether BLAS is known to compute each product in one thread, as it does for workers.
+
+    >>> with one_thread():
+    ...     has_one_thread()
+    True
+    """
+    return _one_thread.get()
+
+
+@contextlib.contextmanager
+def one_thread():
+    """Let it be known, in a ``with`` block and what is called there, that BLAS is held to one thread."""
+    token = _one_thread.set(True)
+    try:
+        yield
+    finally:
+        _one_thread.reset(token)
