@@ -1,7 +1,8 @@
 """x W + b as one matrix product over all tokens.
 
 What it trades: leading axes are flattened, so that one large product runs instead of many small ones (in pieces where
-BLAS is faster so, see products.py), and the bias is added in place. The bias gradient is a product with a vector of ones, which BLAS sums faster than NumPy does.
+BLAS is faster so, see products.py), and the bias is added in place. The bias gradient is a product with a vector of
+ones, which BLAS sums faster than NumPy does.
 """
 
 from ...autograd import register_kernel
