@@ -10,6 +10,7 @@ from .autograd import (
     Tensor,
     detect_anomaly,
     enable_grad,
+    first_order,
     grad,
     hvp,
     is_grad_enabled,

@@ -1,5 +1,6 @@
 """Primitives: how a rule is declared, what is kept for it, and how a kernel takes its place."""
 
+import contextlib
 import weakref
 
 import numpy as np
@@ -313,6 +314,94 @@ def test_a_kernel_may_leave_an_input_to_the_rule(leaf, device):
     x, y = leaf([2.0]), leaf([5.0])
     scaled_product(x, y).sum().backward()
     assert x.grad.tolist() == [5] and y.grad.tolist() == [2]
+
+
+@pytest.fixture
+def squared(device):
+    """x^2 y, whose kernel keeps the derivative for x, 2 x y, and leaves y to the rule."""
+
+    @primitive
+    def squared(x, y, /):
+        return x * x * y
+
+    @squared.vjp("x")
+    def vjp_x(g, _out, x, y):
+        return 2 * g * x * y
+
+    @squared.vjp("y")
+    def vjp_y(g, _out, x, _y):
+        return g * x * x
+
+    def register(**options):
+        register_kernel(
+            "squared",
+            get_backend(device).kind,
+            lambda x, y: (x * x * y, 2 * x * y),
+            lambda g, slope: (g * slope, None),
+            **options,
+        )
+        return squared
+
+    return register
+
+
+@pytest.mark.parametrize("lean", [True, False])
+def test_first_order_keeps_only_what_the_kernel_keeps(squared, leaf, device, lean):
+    squared = squared(left_to_rule=("y",))
+    x, constant = leaf([3.0]), ta.tensor([5.0], device=device)
+    with ta.first_order() if lean else contextlib.nullcontext():
+        doubled = x * 2
+        array = weakref.ref(doubled._data)
+        out = squared(doubled, constant)
+        del doubled
+    assert (array() is None) == lean
+    out.backward()
+    assert x.grad.tolist() == [2 * 2 * 6 * 5]
+
+
+def test_first_order_keeps_what_a_kernel_leaves_to_the_rule(squared, leaf):
+    squared = squared(left_to_rule=("y",))
+    x, y = leaf([3.0]), leaf([5.0])
+    with ta.first_order():
+        squared(x, y).backward()
+    assert x.grad.tolist() == [30] and y.grad.tolist() == [9]
+
+
+def test_a_kernel_that_leaves_an_input_to_the_rule_must_have_said_so(squared, leaf):
+    squared = squared()
+    with ta.first_order(), pytest.raises(RuntimeError, match=r'left_to_rule=\("y",\)'):
+        squared(leaf([3.0]), leaf([5.0])).backward()
+
+
+def test_what_first_order_recorded_cannot_be_differentiated_twice(squared, leaf, device):
+    squared = squared(left_to_rule=("y",))
+    x, constant = leaf([3.0]), ta.tensor([5.0], device=device)
+    with ta.first_order():
+        out = squared(x, constant)
+    with pytest.raises(
+        RuntimeError, match=r"squared \(shape \(1,\)\) was recorded inside first_order"
+    ):
+        ta.grad(out, x, create_graph=True)
+    assert ta.grad(out, x)[0].tolist() == [30]
+
+
+def test_first_order_without_a_kernel_is_as_without_it(squared, leaf):
+    squared = squared(left_to_rule=("y",))
+    x, y = leaf([3.0]), leaf([5.0])
+    with ta.first_order(), ta.reference():
+        out = squared(x, y)
+    (gradient,) = ta.grad(out, [x], create_graph=True)
+    assert ta.grad(gradient, x)[0].tolist() == [10]
+
+
+def test_first_order_still_notices_a_change_of_what_a_kernel_read(squared, leaf, device):
+    squared = squared(left_to_rule=("y",))
+    x, constant = leaf([3.0]), ta.tensor([5.0], device=device)
+    with ta.first_order():
+        out = squared(x, constant)
+    x.data[0] = 4.0
+    with pytest.raises(RuntimeError, match="input x of squared was changed"):
+        out.backward()
 
 
 def test_writing_into_an_array_after_its_use_changes_no_gradient(leaf, device):

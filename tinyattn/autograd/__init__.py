@@ -4,6 +4,7 @@ from .functional import grad, hvp
 from .modes import (
     detect_anomaly,
     enable_grad,
+    first_order,
     is_grad_enabled,
     no_grad,
     reference,
@@ -19,6 +20,7 @@ __all__ = [
     "Tensor",
     "detect_anomaly",
     "enable_grad",
+    "first_order",
     "grad",
     "gradient_map",
     "hvp",

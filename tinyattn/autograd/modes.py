@@ -16,6 +16,7 @@ class Mode(NamedTuple):
     grad: bool = True
     kernels: bool = True
     anomaly: bool = False
+    first_order: bool = False
     watch: "object | None" = None  # called with each operation that runs
     outer: "Mode | None" = None  # what holds again when the block is left
 
@@ -143,6 +144,25 @@ class reference(_ModeChange):
 
     def __init__(self):
         super().__init__(kernels=False)
+
+
+class first_order(_BareModeChange):
+    """Keep only what first derivatives need: a context manager and a decorator, for training in less memory.
+
+    Where a kernel has kept what its own backward reads, nothing is kept besides for the rule. The rule is what
+    ``create_graph=True`` runs, which is therefore refused for what was recorded inside.
+
+    >>> import tinyattn as ta
+    >>> x = ta.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> with ta.first_order():
+    ...     y = ta.softmax(x)
+    >>> (gradient,) = ta.grad(y, x, ta.tensor([[1.0, 0.0]]))
+    >>> gradient.shape
+    (1, 2)
+    """
+
+    def __init__(self, function=None):
+        super().__init__(first_order=True)
 
 
 class detect_anomaly(_ModeChange):

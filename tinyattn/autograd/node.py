@@ -27,7 +27,7 @@ class Node:
         "primitive",
         "parameters",
         "parents",  # for each input: a Node, a leaf Tensor, or None where no cotangent is wanted
-        "inputs",  # the inputs that the vector-Jacobian products read, None elsewhere
+        "inputs",  # the inputs that the vector-Jacobian products read, None elsewhere; None if only a kernel will run
         "out",
         "versions",  # (version counter, its value when saved, name of what was saved)
         "backward",  # the kernel's backward, or None

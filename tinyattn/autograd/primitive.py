@@ -3,6 +3,8 @@
 import functools
 import inspect
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +17,17 @@ from .node import Node, Outline
 from .tensor import Tensor
 
 PRIMITIVES = {}  # name -> Primitive
-_KERNELS = {}  # (name, kind of backend) -> (forward, backward)
+_KERNELS = {}  # (name, kind of backend) -> Kernel
 _KINDS = {}  # type of array -> kind of backend
 _recording_order = itertools.count(1)  # next() on it is atomic, so that threads can share it
+
+
+class Kernel(NamedTuple):
+    """What runs in place of a rule: see ``register_kernel``."""
+
+    forward: Callable
+    backward: Callable
+    left_to_rule: tuple = ()  # names of inputs
 
 
 class Primitive:
@@ -192,7 +202,7 @@ class Primitive:
         with np.errstate(all="ignore"):
             try:
                 if kernel is not None:
-                    result = kernel[0](*arrays, **parameters)
+                    result = kernel.forward(*arrays, **parameters)
                 if result is NotImplemented:
                     kernel = None
                     result = self.forward(*arrays, **parameters), None
@@ -215,7 +225,9 @@ class Primitive:
         if self.view and isinstance(inputs[0], Tensor):
             tensor._version = inputs[0]._version
         if mode.grad and True in wanted and out.dtype.kind in "fc":
-            self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
+            node = self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
+            if mode.first_order and node is not None and kernel is not None:
+                self._forget_inputs_of_rule(node, kernel)
         return tensor
 
     def _in_dtype_of_inputs(self, out, arrays, parameters):
@@ -238,7 +250,7 @@ class Primitive:
                 parents.append(None)
                 wanted[position] = False
         if True not in wanted:
-            return
+            return None
         save, save_out = self._what_to_save(tuple(wanted))
         node = Node()
         node.primitive = self
@@ -259,7 +271,7 @@ class Primitive:
         if save_out or residuals is not None:  # among which a kernel may keep what it returned
             versions.append((tensor._version, tensor._version[0], None))
         node.versions = versions
-        node.backward = None if kernel is None else kernel[1]
+        node.backward = None if kernel is None else kernel.backward
         node.residuals = residuals
         node.shape = tensor._data.shape
         node.dtype = tensor._data.dtype
@@ -269,6 +281,14 @@ class Primitive:
         node.line = line
         tensor._node = node
         tensor._requires_grad = True
+        return node
+
+    def _forget_inputs_of_rule(self, node, kernel):
+        """Keep for backward nothing but what the kernel kept; what writes to would go unseen stays watched."""
+        for name in kernel.left_to_rule:
+            if node.parents[self.input_names.index(name)] is not None:
+                return
+        node.inputs = node.out = None
 
     def _bind(self, inputs, parameters):
         """Inputs that were given by name or left to their default, and parameters that were given by position."""
@@ -327,7 +347,7 @@ def primitive(forward=None, *, variadic=False, view=False, name=None):
     return Primitive(forward, variadic=variadic, view=view, name=name)
 
 
-def register_kernel(name, kind, forward, backward):
+def register_kernel(name, kind, forward, backward, left_to_rule=()):
     """Let a fast version run in place of the rule of primitive ``name`` on backends of ``kind``.
 
     Args:
@@ -335,13 +355,14 @@ def register_kernel(name, kind, forward, backward):
         backward: ``(g, residuals)`` to the cotangent: a tuple aligned with the inputs where there are several, with
             None for an input that is left to the rule. It returns fresh arrays, or ``g`` itself, and changes neither
             ``g`` nor the residuals.
+        left_to_rule: names of the differentiable inputs for which backward returns None.
     """
-    _KERNELS[name, kind] = (forward, backward)
+    _KERNELS[name, kind] = Kernel(forward, backward, left_to_rule)
 
 
 def registered_kernels():
     """All kernels: ``(name, kind) -> (forward, backward)``."""
-    return dict(_KERNELS)
+    return {key: (kernel.forward, kernel.backward) for key, kernel in _KERNELS.items()}
 
 
 def _kind_of(array_type, arrays):

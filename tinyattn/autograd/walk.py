@@ -166,7 +166,10 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         cotangents = node.backward(g, node.residuals)
         if not isinstance(cotangents, tuple):
             cotangents = (cotangents,)
-    inputs, out = _saved_tensors(node) if create_graph else (list(node.inputs), node.out)
+    if create_graph:
+        inputs, out = _saved_tensors(node)
+    else:
+        inputs, out = node.inputs and list(node.inputs), node.out
     watched = current_mode.get().anomaly
     accumulate = None if create_graph or watched else node.primitive.accumulate
     for position, parent in enumerate(node.parents):
@@ -179,6 +182,12 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         cotangent = None if cotangents is None else cotangents[position]
         fresh = cotangent is not None and cotangent is not g
         if cotangent is None:  # there is no kernel, or it leaves this input to the rule
+            if inputs is None:
+                name = node.primitive.input_names[position]
+                raise RuntimeError(
+                    f"the kernel of {node.primitive.name} left {name} to the rule, for which first_order() had kept "
+                    f'nothing: register it with left_to_rule=("{name}",)'
+                )
             if inputs[position] is None:
                 inputs[position] = Outline(like)
             cotangent = node.primitive.cotangent(position, g, out, inputs, node.parameters)
@@ -206,6 +215,11 @@ def _as_cotangent(value, g):
 
 def _saved_tensors(node):
     """What a rule reads, as tensors that are part of the graph, for a backward that is itself recorded."""
+    if node.inputs is None:
+        raise RuntimeError(
+            f"{node.primitive.name} (shape {node.shape}) was recorded inside first_order(), and has kept nothing that "
+            "create_graph=True could differentiate: compute the forward pass outside"
+        )
     inputs = []
     for array, parent in zip(node.inputs, node.parents, strict=True):
         if array is None or parent is None or isinstance(array, Outline):

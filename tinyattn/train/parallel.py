@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..autograd import Tensor
+from ..autograd import Tensor, first_order
 from ..autograd.walk import walk
 from ..backend import Random, shared, use_random
 from .forks import Forks
@@ -194,7 +194,7 @@ def _loss_and_gradients(model, shard):
     """A shard's share of the mean loss and of the gradients, ``{parameter: array}``, in pieces of bounded size."""
     total, gradients = 0.0, {}
     pieces = -(-shard.inputs.size // TOKENS_AT_ONCE)
-    with use_random(Random(shard.seed)):
+    with use_random(Random(shard.seed)), first_order():
         for rows in shards(len(shard.inputs), pieces):
             inputs, targets = shard.inputs[rows], shard.targets[rows]
             share = np.count_nonzero(targets != IGNORED_TARGET) / shard.count

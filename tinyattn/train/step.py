@@ -1,5 +1,6 @@
 """One forward and backward pass over a batch by this thread alone; train/parallel.py does it by several workers."""
 
+from ..autograd import first_order
 from ..backend import Random, get_backend, use_random
 
 IGNORED_TARGET = -100  # what cross_entropy does not count
@@ -26,7 +27,7 @@ class PlainStep:
             key: whole number that fixes every random draw of the pass (dropout).
         """
         self.model.zero_grad()
-        with use_random(Random(key)):
+        with use_random(Random(key)), first_order():
             loss = batch_loss(self.model, inputs, targets)
             loss.backward()
         return float(loss.item())

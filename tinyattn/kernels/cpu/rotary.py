@@ -64,4 +64,4 @@ def _exchange(head_dim, dtype):
     return matrix
 
 
-register_kernel("rotary", "cpu", forward, backward)
+register_kernel("rotary", "cpu", forward, backward, left_to_rule=("cosine", "sine"))
