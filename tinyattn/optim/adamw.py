@@ -59,24 +59,24 @@ class AdamW(Optimizer):
         group, storage = member.group, member.storage
         update = functools.partial(
             adamw_update,
+            (storage.values, storage.gradients, *member.buffers.values()),
             step=step,
             lr=float(group["lr"]),
             betas=group["betas"],
             eps=float(group["eps"]),
             weight_decay=float(group["weight_decay"]),
         )
-        arrays = (storage.values, storage.gradients, *member.buffers.values())
-        blocks = cache_blocks(piece, storage.backend)
-        self.for_each(update, [[array[block] for array in arrays] for block in blocks])
+        self.for_each(update, cache_blocks(piece, storage.backend))
 
 
-def adamw_update(arrays, *, step, lr, betas, eps, weight_decay):
-    """The update rule of AdamW, in place; options are Python numbers, which keep the dtype.
+def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
+    """The update rule of AdamW on a slice of arrays, in place; options are Python numbers, which keep the dtype.
 
     Args:
         arrays: values, their gradient, its first and its second moment, all of one length.
+        block: the slice.
     """
-    values, gradient, first_moment, second_moment = arrays
+    values, gradient, first_moment, second_moment = (array[block] for array in arrays)
     xp = array_namespace(values)
     beta1, beta2 = map(float, betas)
     if weight_decay:

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..autograd.modes import Mode, current_mode
 from ..backend import pool, shared
+from .turns import Turns
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
 
@@ -45,8 +46,8 @@ class Forks:
         self._modules = list(model.modules())
         self._parameters = parameters
         self._count = count
-        self._requests = 0
         self._copies = []
+        self._turns = None
 
     @staticmethod
     def possible():
@@ -74,23 +75,45 @@ class Forks:
         """
         if not self._copies:
             self._begin()
-        self._requests += 1
-        self._publish()
-        busy = self._copies[: len(items) - 1]
-        settings = self._settings()
-        for copy, item in zip(busy, items[1:]):
-            copy.send((self._requests, settings, function, item))
-        outcomes = [_outcome(function, self._model, items[0])]
-        if meanwhile is not None and outcomes[0][1] is None:
-            meanwhile(outcomes[0][0])
-        outcomes += [copy.receive(self._requests) for copy in busy]
-        for _, error in outcomes:
-            if error is not None:
-                raise error
+        try:
+            self._publish()
+            busy = self._copies[: len(items) - 1]
+            settings = self._settings()
+            for copy, item in zip(busy, items[1:]):
+                copy.send((settings, function, item))
+            outcomes = [_outcome(function, self._model, items[0])]
+            if meanwhile is not None and outcomes[0][1] is None:
+                meanwhile(outcomes[0][0])
+            outcomes += [copy.receive() for copy in busy]
+        except (
+            BaseException
+        ):  # an interruption, say: the next call shall not get this one's answers
+            self.close()
+            raise
+        errors = [error for _, error in outcomes if error is not None]
+        if any(isinstance(error, WorkerError) for error in errors):
+            self.close()
+        if errors:
+            raise errors[0]
         return [outcomes[0][0]] + [
             (value, {self._parameters[i]: copy.gradients[i] for i in present})
             for copy, ((value, present), _) in zip(busy, outcomes[1:])
         ]
+
+    def share(self, function, items):
+        """Call ``function`` on each of at most ``Turns.most`` items, by whichever process is free.
+
+        Args:
+            function: one that a module defines, or a partial of one, for what it writes into shared memory.
+            items: what can be pickled; it goes to all processes.
+
+        Raises:
+            As ``run``.
+        """
+        if not self._copies:
+            self._begin()
+        self._turns.deal(len(items))
+        self.run(_take_turns, [(function, items, self._turns)] * min(self._count, len(items)))
 
     def _publish(self):
         """Let the copies see the parameters' present values."""
@@ -125,6 +148,7 @@ class Forks:
             array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
             for array in arrays
         ]
+        self._turns = Turns()
         try:
             for number in range(1, self._count):
                 self._copies.append(_Copy(number, _zeros_like(arrays), self._serve))
@@ -143,9 +167,9 @@ class Forks:
             parameter._data = seen
         while True:
             try:
-                request, settings, function, item = copy.pipe.recv()
+                settings, function, item = copy.pipe.recv()
                 self._apply(settings)
-                copy.pipe.send((request, *self._answer(copy, function, item)))
+                copy.pipe.send(self._answer(copy, function, item))
             except (EOFError, OSError):
                 return
 
@@ -161,10 +185,13 @@ class Forks:
         return (value, present), None
 
     def close(self):
-        """End the copies."""
+        """End the copies; another call makes new ones."""
         for copy in self._copies:
             copy.close()
         self._copies = []
+        if self._turns is not None:
+            self._turns.close()
+            self._turns = None
 
 
 class _Copy:
@@ -201,15 +228,13 @@ class _Copy:
         except OSError:
             raise self._ended() from None
 
-    def receive(self, request):
-        """The answer to a request, as (result, error)."""
-        while True:
-            try:
-                number, result, error = self.pipe.recv()
-            except (EOFError, OSError):
-                return None, self._ended()
-            if number == request:  # not to an earlier one, whose caller was interrupted
-                return result, error and _with_traceback(*error)
+    def receive(self):
+        """The answer to what was sent, as (result, error)."""
+        try:
+            result, error = self.pipe.recv()
+        except (EOFError, OSError):
+            return None, self._ended()
+        return result, error and _with_traceback(*error)
 
     def _ended(self):
         self._process.join()
@@ -239,6 +264,14 @@ def _outcome(function, model, item):
         return function(model, item), None
     except Exception as error:
         return None, error
+
+
+def _take_turns(model, work):
+    """Call a function on those items whose turn this process takes."""
+    function, items, turns = work
+    for number in turns:
+        function(items[number])
+    return None, {}
 
 
 class _InWorker(Exception):

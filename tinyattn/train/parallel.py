@@ -18,6 +18,7 @@ from ..autograd.walk import walk
 from ..backend import Random, shared, use_random
 from .forks import Forks
 from .step import IGNORED_TARGET
+from .turns import Turns
 from .workers import Workers, available_cores
 
 # Of a shard: bounds the activations that are alive, and keeps them near the cache.
@@ -126,14 +127,21 @@ class ParallelStep:
 
         Args:
             function: for processes one that a module defines, or a partial of one.
-            items: arrays, or tuples and lists with them; if all are in shared memory processes can write to them,
+            items: whatever it takes. Where it and all items hold no arrays but in shared memory, processes call it,
                 else threads do.
         """
         items = list(items)
-        if self._forks is None or len(items) < 2 or not (Forks.possible() and _all_shared(items)):
-            return self._workers.for_each(function, items)
-        dealt = [(function, items[worker :: self.workers]) for worker in range(self.workers)]
-        self._of_each_part(_call, [part for part in dealt if part[1]])
+        arguments = getattr(function, "args", ()), items
+        if (
+            self._forks is not None
+            and 1 < len(items) <= Turns.most
+            and Forks.possible()
+            and _all_shared(arguments)
+        ):
+            with self._workers.blas_limited():
+                self._forks.share(function, items)
+        else:
+            self._workers.for_each(function, items)
 
     def _put_in_place(self, result):
         """Move a shard's gradients to where the optimiser reads them, while other processes are still at theirs."""
@@ -209,14 +217,6 @@ def _values(model, part):
     """The values of a function for each of some items, and no gradients."""
     function, items = part
     return [function(model, item) for item in items], {}
-
-
-def _call(model, part):
-    """Call a function on each of some items, for what it writes."""
-    function, items = part
-    for item in items:
-        function(item)
-    return None, {}
 
 
 def _all_shared(value):
