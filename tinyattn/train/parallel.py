@@ -21,8 +21,8 @@ from .step import IGNORED_TARGET
 from .turns import Turns
 from .workers import Workers, available_cores
 
-# Of a shard: bounds the activations that are alive, and keeps them near the cache.
-TOKENS_AT_ONCE = 2048
+# Of a shard: bounds the activations that are alive.
+TOKENS_AT_ONCE = 4096
 
 
 class ParallelStep:
