@@ -145,6 +145,21 @@ def test_blas_is_held_to_its_share_of_the_cores_and_left_as_found(monkeypatch):
     assert seen and max(seen) <= 2
 
 
+def threads_of_blas(model, item):
+    libraries = threadpoolctl.threadpool_info()
+    return max(one["num_threads"] for one in libraries if one["user_api"] == "blas")
+
+
+@both_kinds
+def test_blas_is_held_to_its_share_in_every_worker(processes, monkeypatch):
+    monkeypatch.setattr(workers, "available_cores", lambda: 6)
+    with threadpoolctl.threadpool_limits(6, user_api="blas"):
+        step = ParallelStep(make_model(), 3, processes=processes)
+        assert step.map(threads_of_blas, range(3)) == [2, 2, 2]
+        assert threads_of_blas(None, None) == 6
+        step.close()
+
+
 def knows_of_one_thread(model, item):
     return blas_threads.has_one_thread()
 
