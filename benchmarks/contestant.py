@@ -10,13 +10,12 @@ import time
 
 def most_memory():
     """The most memory this process and its workers ever held, in MB; pages that they share count once."""
+    workers = multiprocessing.active_children()
     try:
-        own = _most_memory_of("self")
+        return _most_memory_of("self") + sum(_own_memory_of(worker.pid) for worker in workers)
     except OSError:
         scale = 1024 if sys.platform != "darwin" else 1024**2
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
-    workers = multiprocessing.active_children()
-    return own + sum(_own_memory_of(worker.pid) for worker in workers)
 
 
 def _most_memory_of(process):

@@ -273,9 +273,7 @@ def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, 
     os.kill(int(worker), signal.SIGKILL)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert (
-        error.startswith(b"tinyattn: step ") and b"worker process 1 was ended by signal 9" in error
-    )
+    assert error.startswith(b"tinyattn: worker process 1 was ended by signal 9")
     assert error.endswith(b"go on with:  tinyattn train --resume run\n") and error.count(b"\n") == 2
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 

@@ -1,6 +1,7 @@
 """Worker processes see what they must of the caller's model, report errors, and end with it."""
 
 import errno
+import functools
 import multiprocessing
 import os
 import signal
@@ -13,10 +14,12 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd.modes import Mode, current_mode
-from tinyattn.backend import shared
+from tinyattn.backend import pool, shared
+from tinyattn.train import forks
 from tinyattn.train.forks import Forks, WorkerError
 from tinyattn.train.parallel import ParallelStep
 from tinyattn.train.step import PlainStep
+from tinyattn.train.turns import Turns
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 
@@ -172,15 +175,151 @@ def test_work_on_shared_arrays_is_done_by_the_processes_and_on_others_by_threads
         assert len({int(process) for _, (process,) in items}) == expected
 
 
-def test_an_optimiser_that_comes_after_the_first_step_is_worked_for_too(step, model):
+def test_work_with_other_arrays_or_functions_is_left_to_threads(step):
+    written = np.zeros(8)
+
+    def put(place, out=written):
+        out[place] += 1
+
+    step.for_each(put, range(8))
+    step.for_each(functools.partial(put, out=written), range(8))
+    step.for_each(functools.partial(np.add.at, written), [])
+    step.for_each(write_item, [{"out": written, "place": place} for place in range(8)])
+    np.testing.assert_array_equal(written, 3)
+
+
+def write_item(item):
+    item["out"][item["place"]] += 1
+
+
+def test_more_items_than_there_are_turns_are_all_worked_on(step):
+    written = shared.zeros((Turns.most + 1,), np.float32)
+    step.for_each(functools.partial(write_place, written), range(written.size))
+    step.for_each(functools.partial(write_place, written), range(Turns.most))
+    np.testing.assert_array_equal(written, [2] * Turns.most + [1])
+
+
+def write_place(written, place):
+    written[place] += 1
+
+
+def test_turns_that_nobody_took_are_forgotten(step):
+    written = shared.zeros((6,), np.float32)
+    with pytest.raises(IndexError):
+        step.for_each(functools.partial(write_place, written), [100] * 6)
+    written[...] = 0
+    step.for_each(functools.partial(write_place, written), [0, 1])
+    np.testing.assert_array_equal(written, [1, 1, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("make", [ta.optim.SGD, ta.optim.AdamW])
+def test_an_optimiser_that_comes_after_the_first_step_is_worked_for_too(step, model, make):
     ids = batch([1, 2], [3, 4], [5, 6])
     first = step(*ids, key=0)
-    optimizer = ta.optim.SGD(model.parameters(), lr=0.1)
+    big = ta.nn.Parameter(np.ones(1 << 18))
+    optimizer = make([*model.parameters(), big], lr=0.1)
     step.work_for(optimizer)
-    optimizer.step()
+    for _ in range(2):
+        big.grad = ta.tensor(np.ones(1 << 18))
+        step(*ids, key=0)
+        optimizer.step()
     assert step(*ids, key=0) < first
+    assert len(set(big.tolist())) == 1 and big.numpy()[0] < 1
     assert shared.is_shared(model.weight._data)
     assert shared.is_shared(model.weight.grad._data)
+
+
+def test_float16_parameters_have_gradients_of_their_own_type(step):
+    parameter = ta.nn.Parameter(np.ones(3, np.float16))
+    assert ta.optim.AdamW([parameter]).gradient_arrays() == {}
+
+
+def unspeakable(model, item):
+    return lambda: 0
+
+
+def test_an_answer_that_cannot_be_sent_is_the_callers_error(step):
+    with pytest.raises(Exception, match="pickle"):
+        step.map(unspeakable, range(3))
+    assert len(step.map(about_the_process, range(3))) == 3
+
+
+def test_a_worker_that_died_is_replaced_at_the_next_call(step):
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    with pytest.raises(WorkerError):
+        step(np.where(inputs == 6, 9, inputs), targets, key=0)
+    assert np.isfinite(step(inputs, targets, key=0))
+
+
+def test_an_interruption_while_copies_are_made_leaves_none(step, monkeypatch):
+    made = []
+    original = forks._Copy
+
+    def interrupted(*arguments):
+        if made:
+            raise KeyboardInterrupt
+        made.append(original(*arguments))
+        return made[0]
+
+    inputs, targets = batch([1, 2], [3, 4], [5, 6])
+    monkeypatch.setattr(forks, "_Copy", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step(inputs, targets, key=0)
+    monkeypatch.setattr(forks, "_Copy", original)
+    assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
+
+
+def test_a_copy_made_while_another_thread_holds_the_pools_lock_works(step):
+    with pool._lock:
+        assert len(step.map(allocating, range(3))) == 3
+
+
+def allocating(model, item):
+    return multiprocessing.parent_process() is None or pool.empty((1 << 16,)).size
+
+
+def test_nothing_stays_open(model):
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    before, children = descriptors(), set(multiprocessing.active_children())
+    for closed in (True, False) * 3:
+        step = ParallelStep(model, 3, processes=True)
+        step.map(about_the_process, range(3))
+        if closed:
+            step.close()
+        del step
+    deadline = time.monotonic() + 10
+    while set(multiprocessing.active_children()) - children and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not set(multiprocessing.active_children()) - children
+    assert descriptors() <= before
+
+
+def test_a_step_that_is_dropped_ends_its_copies_while_a_later_one_lives(model):
+    first, second = (ParallelStep(model, 2, processes=True) for _ in range(2))
+    (_, (copy, *_)) = first.map(about_the_process, range(2))
+    second.map(about_the_process, range(2))
+    del first
+    deadline = time.monotonic() + 10
+    while is_alive(copy) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(copy)
+    second.close()
+
+
+def in_daemon(pipe):
+    step = ParallelStep(Scaled(), 2, processes=True)
+    pipe.send([process for process, *_ in step.map(about_the_process, range(2))])
+
+
+def test_a_process_that_may_have_no_children_works_with_threads():
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    daemon = context.Process(target=in_daemon, args=(there,), daemon=True)
+    daemon.start()
+    assert here.recv() == [daemon.pid] * 2
+    daemon.join()
 
 
 def test_modes_other_than_the_plain_one_are_left_to_threads(step):
@@ -227,6 +366,7 @@ def test_copies_end_with_the_first_process_whatever_ends_it(way):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     copies = [int(number) for number in first.stdout.readline().split()]
     assert len(copies) == 2

@@ -1,5 +1,6 @@
 """A sharded step equals the whole one, is reproduced to the bit, and leaves no trace."""
 
+import multiprocessing
 import threading
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import threadpoolctl
 
 import tinyattn as ta
+from tinyattn.autograd.modes import current_mode
 from tinyattn.backend import blas as blas_threads
 from tinyattn.train import parallel, workers
 from tinyattn.train.parallel import ParallelStep
@@ -142,7 +144,7 @@ def test_blas_is_held_to_its_share_of_the_cores_and_left_as_found(monkeypatch):
         step(*make_batch(4), key=0)
         step.close()
         assert blas() == before
-    assert seen and max(seen) <= 2
+    assert seen and max(seen) == 1
 
 
 def threads_of_blas(model, item):
@@ -151,11 +153,12 @@ def threads_of_blas(model, item):
 
 
 @both_kinds
-def test_blas_is_held_to_its_share_in_every_worker(processes, monkeypatch):
+@pytest.mark.parametrize(("count", "threads"), [(1, 6), (3, 1)])
+def test_blas_has_one_thread_in_each_of_several_workers(count, threads, processes, monkeypatch):
     monkeypatch.setattr(workers, "available_cores", lambda: 6)
     with threadpoolctl.threadpool_limits(6, user_api="blas"):
-        step = ParallelStep(make_model(), 3, processes=processes)
-        assert step.map(threads_of_blas, range(3)) == [2, 2, 2]
+        step = ParallelStep(make_model(), count, processes=processes)
+        assert step.map(threads_of_blas, range(3)) == [threads] * 3
         assert threads_of_blas(None, None) == 6
         step.close()
 
@@ -165,10 +168,12 @@ def knows_of_one_thread(model, item):
 
 
 @both_kinds
-@pytest.mark.parametrize(("cores", "known"), [(2, True), (4, False)])
-def test_workers_know_whether_blas_has_one_thread(cores, known, processes, monkeypatch):
+@pytest.mark.parametrize(
+    ("count", "cores", "known"), [(1, 1, True), (1, 4, False), (2, 2, True), (2, 4, True)]
+)
+def test_workers_know_whether_blas_has_one_thread(count, cores, known, processes, monkeypatch):
     monkeypatch.setattr(workers, "available_cores", lambda: cores)
-    step = ParallelStep(make_model(), 2, processes=processes)
+    step = ParallelStep(make_model(), count, processes=processes)
     assert step.map(knows_of_one_thread, [0, 1]) == [known, known]
     assert not blas_threads.has_one_thread()
     step.close()
@@ -241,6 +246,94 @@ def test_updates_by_several_workers_are_the_same_to_the_last_bit(make, random):
     assert not np.array_equal(results[0], start)
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_a_leaf_that_the_first_shard_does_not_reach_has_a_gradient_of_its_own():
+    """And one that stays when the workers go on."""
+
+    class Two(ta.nn.Module):
+        def __init__(self):
+            self.weights = ta.nn.ModuleList([ta.nn.Linear(1, 1), ta.nn.Linear(1, 1)])
+
+        def loss(self, inputs, targets):
+            return self.weights[int(inputs[0, 0])](ta.tensor([[float(inputs[0, 1])]])).mean()
+
+    model = Two()
+    step = ParallelStep(model, 2, processes=True)
+    inputs = np.array([[0, 3], [1, 5]])
+    step(inputs, inputs, key=0)
+    held = [linear.weight.grad for linear in model.weights]
+    assert [gradient.item() for gradient in held] == [1.5, 2.5]
+    step(inputs * [1, 2], inputs, key=0)
+    assert [gradient.item() for gradient in held] == [1.5, 2.5]
+    step.close()
+
+
+@both_kinds
+def test_training_keeps_only_what_first_derivatives_need(processes):
+    class Asking(ta.nn.Linear):
+        def loss(self, inputs, targets):
+            return self(ta.tensor([[float(current_mode.get().first_order)]])).mean()
+
+    model = Asking(1, 1)
+    ids = np.zeros((2, 1), int)
+    step = ParallelStep(model, 2, processes=processes)
+    step(ids, ids, key=0)
+    assert model.weight.grad.item() == 1  # the input, in both shards
+    PlainStep(model)(ids, ids, key=0)
+    assert model.weight.grad.item() == 1
+    step.close()
+
+
+@both_kinds
+@pytest.mark.parametrize("make", [adamw, ta.optim.Muon], ids=["adamw", "muon"])
+def test_an_optimiser_is_taken_on_with_what_it_remembers(make, processes, random):
+    results = []
+    for taken_on_after in (None, 2):
+        model = ta.nn.Linear(40, 90, bias=False)
+        model.weight.data = np.linspace(-1, 1, 3600, dtype=np.float32).reshape(40, 90)
+        optimizer = make(model.parameters())
+        step = ParallelStep(model, 2, processes=processes)
+        for number in range(4):
+            if number == taken_on_after:
+                step.work_for(optimizer)
+            rows = np.random.default_rng(number).standard_normal((40, 90)).astype(np.float32)
+            model.weight.grad = ta.tensor(rows)
+            optimizer.step()
+        step.close()
+        optimizer.step()  # alone again
+        results.append(model.weight.numpy())
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_gradient_that_the_next_step_writes_to_is_not_used_unnoticed():
+    model = make_model()
+    optimizer = adamw(model.parameters())
+    step = ParallelStep(model, 2)
+    step.work_for(optimizer)
+    step(*make_batch(4), key=0)
+    weight = model.embedding.weight
+    x = ta.tensor(np.ones(weight.shape), requires_grad=True)
+    y = (x * weight.grad).sum()
+    step(*make_batch(4, seed=1), key=0)
+    with pytest.raises(RuntimeError, match="changed after it was used"):
+        y.backward()
+    step.close()
+
+
+def test_a_closed_step_computes_no_more_and_leaves_the_optimiser_to_itself():
+    model = make_model()
+    optimizer = adamw(model.parameters())
+    step = ParallelStep(model, 2, processes=True)
+    step.work_for(optimizer)
+    step(*make_batch(4), key=0)
+    step.close()
+    optimizer.step()
+    assert step.map(first_ids, [np.array([0])]) == [first_ids(model, np.array([0]))]
+    for use in (lambda: step(*make_batch(4), key=0), lambda: step.for_each(print, [1, 2])):
+        with pytest.raises(RuntimeError, match="closed"):
+            use()
+    assert not multiprocessing.active_children()
 
 
 def test_closing_ends_the_threads():

@@ -44,7 +44,7 @@ def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
 def gradient_map(output, cotangent=None):
     """The gradients of all leaves that ``output`` depends on, as ``{leaf: array}``; no ``.grad`` is touched.
 
-    The graph is freed. No two arrays share memory. This is what the shards of a batch use, each on a thread of its own.
+    The graph is freed. No two arrays share memory.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
@@ -183,7 +183,8 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         fresh = cotangent is not None and cotangent is not g
         if cotangent is None:  # there is no kernel, or it leaves this input to the rule
             if inputs is None:
-                name = node.primitive.input_names[position]
+                names = node.primitive.input_names
+                name = names[position] if names else f"input {position}"
                 raise RuntimeError(
                     f"the kernel of {node.primitive.name} left {name} to the rule, for which first_order() had kept "
                     f'nothing: register it with left_to_rule=("{name}",)'

@@ -7,9 +7,8 @@ import weakref
 import numpy as np
 
 _numbers = itertools.count(1)
-_regions = (
-    weakref.WeakValueDictionary()
-)  # number -> _Region; a forked process has those made before it
+# By number; a forked process has those that were made before it.
+_regions = weakref.WeakValueDictionary()
 
 
 class _Region(np.ndarray):
@@ -60,7 +59,15 @@ def address(array):
 
 
 def array_at(number, start, shape, strides, dtype):
-    """The array of which another process told the ``address``, in the same memory."""
+    """The array of which another process told the ``address``, in the same memory.
+
+    Raises:
+        RuntimeError: for memory that was made after this process.
+    """
+    if number not in _regions:
+        raise RuntimeError(
+            "this process does not have the memory of an array: it was forked before that was made"
+        )
     return np.ndarray(shape, dtype, _regions[number], start, strides)
 
 

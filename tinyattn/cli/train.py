@@ -58,8 +58,7 @@ def _run(options, source, processes):
         except WorkerError as error:
             path = shlex.quote(str(trainer.run.path))
             print(
-                f"tinyattn: step {trainer.step + 1}: {error}\n"
-                f"go on with:  tinyattn train --resume {path}",
+                f"tinyattn: {error}\ngo on with:  tinyattn train --resume {path}",
                 file=sys.stderr,
             )
             return 1

@@ -27,7 +27,7 @@ class Optimizer:
 
     Attributes:
         for_each: ``(function, items)``, calls the function on every item, in any order. A trainer puts in its place
-            what shares the items among workers (``train/parallel.py``); the results are the same to the last bit.
+            what shares the items among workers (``ParallelStep.work_for``); the results are the same to the last bit.
 
     Raises:
         ValueError: for no parameters at all, a parameter in two groups, a name that is given twice, or an option out

@@ -61,8 +61,7 @@ def build_step(model, config, communicator=None):
     if model.device == "cpu":
         from .parallel import ParallelStep
 
-        # An MPI library does not survive a fork of its process.
-        return ParallelStep(model, config.run.workers, communicator, processes=communicator is None)
+        return ParallelStep(model, config.run.workers, communicator, processes=True)
     if communicator is not None:
         raise ValueError(f"several processes train on the CPU only, not on {model.device}")
     return PlainStep(model)

@@ -5,27 +5,33 @@ back, and a thread that waits for the lock is woken late: two threads of one pro
 processes do.
 
 What it trades: a copy is this process as it stood when the copy was made. The parameters' values, which of them want
-gradients, and the modules' modes are told to it before each piece of work; of any other change to the model it learns
-nothing. Values and gradients lie in memory that all processes see, so that little goes through the pipes. Copies are
-made by ``fork``, which is safe on Linux; elsewhere threads do the work.
+gradients, and the modules' modes are told to it before each piece of work; of any other change to the model, such as a
+hook or another dropout rate, it learns nothing, and its default random stream is its own. Values and gradients lie in
+memory that all processes see, so that little goes through the pipes. Copies are made by ``fork``, which is safe on
+Linux; elsewhere threads do the work.
 """
 
-import io
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
-import traceback
+import threading
 import warnings
+import weakref
 
 import numpy as np
 
 from ..autograd.modes import Mode, current_mode
 from ..backend import pool, shared
+from . import messages
 from .turns import Turns
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
+_SECONDS_TO_END = 5.0
+
+# Held while a copy is made, so that no other copy gets the far end of its pipe and keeps it open.
+_forking = threading.Lock()
+_open_pipes = weakref.WeakSet()
 
 
 class WorkerError(RuntimeError):
@@ -70,16 +76,15 @@ class Forks:
 
         Raises:
             Exception: the first one of the calls, in their order, once all have ended.
-            WorkerError: if a copy cannot be made, or has ended.
+            WorkerError: if a copy cannot be made, or has ended. The next call makes new ones.
             RuntimeError: if the model has got parameters of another kind.
         """
-        if not self._copies:
-            self._begin()
         try:
+            self._begin()
             self._publish()
             busy = self._copies[: len(items) - 1]
             settings = self._settings()
-            for copy, item in zip(busy, items[1:]):
+            for copy, item in zip(busy, items[1:], strict=True):
                 copy.send((settings, function, item))
             outcomes = [_outcome(function, self._model, items[0])]
             if meanwhile is not None and outcomes[0][1] is None:
@@ -97,7 +102,7 @@ class Forks:
             raise errors[0]
         return [outcomes[0][0]] + [
             (value, {self._parameters[i]: copy.gradients[i] for i in present})
-            for copy, ((value, present), _) in zip(busy, outcomes[1:])
+            for copy, ((value, present), _) in zip(busy, outcomes[1:], strict=True)
         ]
 
     def share(self, function, items):
@@ -110,14 +115,13 @@ class Forks:
         Raises:
             As ``run``.
         """
-        if not self._copies:
-            self._begin()
+        self._begin()
         self._turns.deal(len(items))
         self.run(_take_turns, [(function, items, self._turns)] * min(self._count, len(items)))
 
     def _publish(self):
         """Let the copies see the parameters' present values."""
-        for parameter, seen in zip(self._parameters, self._values):
+        for parameter, seen in zip(self._parameters, self._values, strict=True):
             data = parameter._data
             if data is seen:
                 continue
@@ -135,21 +139,24 @@ class Forks:
 
     def _apply(self, settings):
         modes, wanted = settings
-        for module, mode in zip(self._modules, modes):
+        for module, mode in zip(self._modules, modes, strict=True):
             if module.training is not mode:
                 module.training = mode
-        for parameter, requires_grad in zip(self._parameters, wanted):
+        for parameter, requires_grad in zip(self._parameters, wanted, strict=True):
             if parameter.requires_grad is not requires_grad:
                 parameter.requires_grad = requires_grad
 
     def _begin(self):
-        arrays = [parameter._data for parameter in self._parameters]
-        self._values = [
-            array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
-            for array in arrays
-        ]
-        self._turns = Turns()
+        """Make the copies, if there are none."""
+        if self._copies:
+            return
         try:
+            arrays = [parameter._data for parameter in self._parameters]
+            self._values = [
+                array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
+                for array in arrays
+            ]
+            self._turns = Turns()
             for number in range(1, self._count):
                 self._copies.append(_Copy(number, _zeros_like(arrays), self._serve))
         except OSError as error:
@@ -157,35 +164,40 @@ class Forks:
             raise WorkerError(
                 f"no worker process could be made ({error.strerror}): ask for fewer workers"
             ) from error
+        except BaseException:
+            self.close()
+            raise
 
     def _serve(self, copy):
         """What a copy does until the pipe to it is closed."""
-        for earlier in self._copies:  # or they would never see their pipes closed
-            earlier.pipe.close()
-        pool.forget()
-        for parameter, seen in zip(self._parameters, self._values):
+        for parameter, seen in zip(self._parameters, self._values, strict=True):
             parameter._data = seen
         while True:
             try:
-                settings, function, item = copy.pipe.recv()
-                self._apply(settings)
-                copy.pipe.send(self._answer(copy, function, item))
+                packed = copy.pipe.recv_bytes()
             except (EOFError, OSError):
                 return
+            answer = self._answer(copy, packed)
+            try:
+                copy.pipe.send_bytes(answer)
+            except OSError:
+                return
 
-    def _answer(self, copy, function, item):
-        """``(result, error)``, as ``_Copy.receive`` passes it on; gradients are left in shared memory."""
-        result, error = _outcome(function, self._model, item)
-        if error is not None:
-            return None, _portable(error)
-        value, gradients = result
-        present = [i for i, p in enumerate(self._parameters) if p in gradients]
-        for i in present:
-            copy.gradients[i][...] = gradients[self._parameters[i]]
-        return (value, present), None
+    def _answer(self, copy, packed):
+        """``(result, error)``, packed, as ``_Copy.receive`` passes it on; gradients are left in shared memory."""
+        try:
+            settings, function, item = messages.unpack(packed)
+            self._apply(settings)
+            value, gradients = function(self._model, item)
+            present = [i for i, p in enumerate(self._parameters) if p in gradients]
+            for i in present:
+                copy.gradients[i][...] = gradients[self._parameters[i]]
+            return messages.pack(((value, present), None))
+        except Exception as error:
+            return messages.pack((None, messages.portable(error)))
 
     def close(self):
-        """End the copies; another call makes new ones."""
+        """End the copies."""
         for copy in self._copies:
             copy.close()
         self._copies = []
@@ -201,61 +213,59 @@ class _Copy:
         self.number = number
         self.gradients = gradients
         context = multiprocessing.get_context("fork")
-        self.pipe, self._far_end = context.Pipe()
-        self._process = context.Process(
-            target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
-        )
-        with warnings.catch_warnings():
-            # Python warns of other threads, whose locks a copy may find held. A copy only computes: of what
-            # it uses, the pool's lock is held by nobody here, and BLAS ends its threads before a fork.
+        with _forking, warnings.catch_warnings():
+            self.pipe, self._far_end = context.Pipe()
+            _open_pipes.add(self.pipe)
+            self._process = context.Process(
+                target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
+            )
+            # Python warns of other threads, whose locks a copy may find held. A copy computes, and what it locks
+            # for that is made anew (pool.forget); BLAS ends its own threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
-        self._far_end.close()
+            self._far_end.close()
 
     def _live(self, serve):
         os.setpgid(0, 0)  # a signal to the group is for the first process, which ends the others
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self.pipe.close()
+        pool.forget()
+        for pipe in list(_open_pipes):  # or other copies would not see that theirs are closed
+            pipe.close()
         self.pipe = self._far_end
         serve(self)
 
     def send(self, message):
-        packed = io.BytesIO()
-        _Pickler(packed, pickle.HIGHEST_PROTOCOL).dump(message)
         try:
-            self.pipe.send_bytes(packed.getbuffer())
+            self.pipe.send_bytes(messages.pack(message))
         except OSError:
             raise self._ended() from None
 
     def receive(self):
         """The answer to what was sent, as (result, error)."""
         try:
-            result, error = self.pipe.recv()
+            result, error = messages.unpack(self.pipe.recv_bytes())
         except (EOFError, OSError):
             return None, self._ended()
-        return result, error and _with_traceback(*error)
+        return result, error and messages.with_traceback(*error)
 
     def _ended(self):
-        self._process.join()
+        self._process.join(_SECONDS_TO_END)
         code = self._process.exitcode
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        how = (
+            "" if code is None else f" by signal {-code}" if code < 0 else f" with exit code {code}"
+        )
         return WorkerError(
-            f"worker process {self.number} was ended {how}: ask for fewer workers if memory was short"
+            f"worker process {self.number} was ended{how}: ask for fewer workers if memory was short"
         )
 
     def close(self):
         self.pipe.close()
         self._process.terminate()  # nothing is lost: it has no state of its own
-        self._process.join()
-
-
-class _Pickler(pickle.Pickler):
-    """Packs an array of shared memory as where it lies, so that the receiver reads and writes the same one."""
-
-    def reducer_override(self, value):
-        address = shared.address(value) if type(value) is np.ndarray else None
-        return NotImplemented if address is None else (shared.array_at, address)
+        self._process.join(_SECONDS_TO_END)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
 
 
 def _outcome(function, model, item):
@@ -272,25 +282,6 @@ def _take_turns(model, work):
     for number in turns:
         function(items[number])
     return None, {}
-
-
-class _InWorker(Exception):
-    """Where in another process an error arose: its traceback as text."""
-
-
-def _portable(error):
-    """An error as what a pipe can carry: itself or a RuntimeError that names it, and its traceback as text."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        error = RuntimeError(f"{type(error).__name__}: {error}")
-    return error, text
-
-
-def _with_traceback(error, text):
-    error.__cause__ = _InWorker(f"\n{text}")
-    return error
 
 
 def _zeros_like(arrays):

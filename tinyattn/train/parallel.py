@@ -16,7 +16,9 @@ import numpy as np
 from ..autograd import Tensor, first_order
 from ..autograd.walk import walk
 from ..backend import Random, shared, use_random
+from ..optim.optimizer import one_after_the_other
 from .forks import Forks
+from .messages import can_be_sent
 from .step import IGNORED_TARGET
 from .turns import Turns
 from .workers import Workers, available_cores
@@ -62,26 +64,31 @@ class ParallelStep:
     def __init__(self, model, workers=None, communicator=None, processes=False):
         workers = available_cores() if workers is None else workers
         self.model = model
-        self.parameters = (
-            model.parameters()
-        )  # found once: looking through the modules takes a while
+        self.parameters = model.parameters()  # looking through the modules takes a while
         self.workers = workers
         self.communicator = communicator
         self._workers = Workers(workers)
-        self._forks = Forks(model, self.parameters, workers) if processes and workers > 1 else None
-        self._gradient_arrays = {}
+        self._forks = None
+        if processes and workers > 1 and communicator is None:  # MPI does not survive a fork
+            self._forks = Forks(model, self.parameters, workers)
+        self._optimizers = []
+        self._gradients = {}  # parameter -> the tensor that its gradient is always left in
+        self._closed = False
 
     def work_for(self, optimizer):
         """Share the optimiser's updates among the workers, and leave gradients where it reads them.
 
-        What ``.grad`` then shows is written to by the next step. The results are the same to the last bit.
+        The next step then writes into the tensors that ``.grad`` has shown: copy one to keep it. The results are the
+        same to the last bit.
         """
         if self.workers > 1:
+            self._optimizers.append(optimizer)
             optimizer.for_each = self.for_each
         if self._forks is not None:
             optimizer.move(shared.zeros)
             self._forks.close()  # later copies have this memory too
-        self._gradient_arrays.update(optimizer.gradient_arrays())
+        for parameter, array in optimizer.gradient_arrays().items():
+            self._gradients[parameter] = Tensor._wrap(array)
 
     def __call__(self, inputs, targets, key):
         """The loss as a number.
@@ -94,8 +101,11 @@ class ParallelStep:
         Raises:
             Exception: what a worker raised first, in the order of the shards, once all have stopped.
         """
+        self._refuse_if_closed()
         for parameter in self.parameters:
             parameter.grad = None
+        for gradient in self._gradients.values():
+            gradient.bump_version()
         count = self._count(targets)
         parts = [
             _Shard(inputs[rows], targets[rows], count, (key, number))
@@ -103,12 +113,13 @@ class ParallelStep:
         ]
         results = self._of_each_part(_loss_and_gradients, parts, self._put_in_place)
         loss = sum(loss for loss, _ in results)
-        gradients = _sum_in_order([gradients for _, gradients in results], self._gradient_arrays)
+        gradients = self._sum_in_order([gradients for _, gradients in results])
         if self.communicator is not None:
             loss = self._join(loss, gradients)
         for parameter in self.parameters:
             if parameter in gradients:
-                parameter.grad = Tensor._wrap(gradients[parameter])
+                place = self._gradients.get(parameter)
+                parameter.grad = Tensor._wrap(gradients[parameter]) if place is None else place
         return loss
 
     def map(self, function, items):
@@ -116,6 +127,7 @@ class ParallelStep:
 
         Args:
             function: one that a module defines, and whose result can be pickled: a process must be able to send both.
+                What it draws from the default random stream differs from run to run of processes.
         """
         parts = [(function, items[rows]) for rows in shards(len(items), self.workers)]
         return [value for values, _ in self._of_each_part(_values, parts) for value in values]
@@ -126,17 +138,17 @@ class ParallelStep:
         The order is not fixed: this is for calls that write to different places.
 
         Args:
-            function: for processes one that a module defines, or a partial of one.
-            items: whatever it takes. Where it and all items hold no arrays but in shared memory, processes call it,
-                else threads do.
+            function: of one argument. Processes call it if a module defines it (or it is a partial of such a one)
+                and all arrays in it and in the items lie in shared memory, else threads do.
+            items: a list.
         """
+        self._refuse_if_closed()
         items = list(items)
-        arguments = getattr(function, "args", ()), items
         if (
             self._forks is not None
             and 1 < len(items) <= Turns.most
             and Forks.possible()
-            and _all_shared(arguments)
+            and can_be_sent((function, items))
         ):
             with self._workers.blas_limited():
                 self._forks.share(function, items)
@@ -147,17 +159,41 @@ class ParallelStep:
         """Move a shard's gradients to where the optimiser reads them, while other processes are still at theirs."""
         _, gradients = result
         for leaf, gradient in gradients.items():
-            place = self._gradient_arrays.get(leaf)
+            place = self._gradients.get(leaf)
             if place is not None:
-                place[...] = gradient
-                gradients[leaf] = place
+                place._data[...] = gradient
+                gradients[leaf] = place._data
 
     def _of_each_part(self, function, parts, meanwhile=None):
         """``function(model, part)`` of at most as many parts as there are workers, each by one of them."""
+        if self._closed:
+            return [function(self.model, part) for part in parts]
         if self._forks is not None and Forks.possible():
             with self._workers.blas_limited():
                 return self._forks.run(function, parts, meanwhile)
         return self._workers.run([partial(function, self.model, part) for part in parts])
+
+    def _refuse_if_closed(self):
+        if self._closed:
+            raise RuntimeError("this step was closed: make a new one")
+
+    def _sum_in_order(self, parts):
+        """The sum of the dicts ``{leaf: array}``, first to last, where it belongs or in an array of the first dict."""
+        total = {}
+        for leaf in dict.fromkeys(leaf for part in parts for leaf in part):
+            arrays = [part[leaf] for part in parts if leaf in part]
+            if leaf in self._gradients:
+                out = self._gradients[leaf]._data
+            else:
+                out = arrays[0] if leaf in parts[0] else np.empty_like(arrays[0])
+            if len(arrays) > 1:
+                np.add(arrays[0], arrays[1], out=out)
+            elif out is not arrays[0]:
+                out[...] = arrays[0]
+            for array in arrays[2:]:
+                out += array
+            total[leaf] = out
+        return total
 
     def _count(self, targets):
         """How many targets count, in all processes together; at least 1, so that it divides."""
@@ -183,7 +219,10 @@ class ParallelStep:
         return self.communicator.allreduce(loss)
 
     def close(self):
-        """End the workers; the step cannot be used any more."""
+        """End the workers; the step cannot be used any more, and optimisers that it worked for work alone."""
+        self._closed = True
+        for optimizer in self._optimizers:
+            optimizer.for_each = one_after_the_other
         if self._forks is not None:
             self._forks.close()
         self._workers.close()
@@ -219,13 +258,6 @@ def _values(model, part):
     return [function(model, item) for item in items], {}
 
 
-def _all_shared(value):
-    """Whether every array in ``value`` lies in shared memory."""
-    if isinstance(value, (tuple, list)):
-        return all(map(_all_shared, value))
-    return not isinstance(value, np.ndarray) or shared.is_shared(value)
-
-
 def _add(gradients, more):
     """Add gradients ``{leaf: (array, owned)}`` to others, in place where the array is owned."""
     for leaf, (gradient, owned) in more.items():
@@ -234,28 +266,6 @@ def _add(gradients, more):
         else:
             held, _ = gradients[leaf]
             held += gradient
-
-
-def _sum_in_order(parts, destinations):
-    """The sum of the dicts ``{leaf: array}``, first to last.
-
-    A sum lies in the array that ``destinations`` has for the leaf, or else in that of the first dict or a new one.
-    """
-    total = {}
-    for leaf in dict.fromkeys(leaf for part in parts for leaf in part):
-        arrays = [part[leaf] for part in parts if leaf in part]
-        out = destinations.get(leaf)
-        if out is None:
-            out = arrays[0] if leaf in parts[0] else np.empty_like(arrays[0])
-        if len(arrays) == 1:
-            if out is not arrays[0]:
-                out[...] = arrays[0]
-        else:
-            np.add(arrays[0], arrays[1], out=out)
-        for array in arrays[2:]:
-            out += array
-        total[leaf] = out
-    return total
 
 
 def shards(length, parts):

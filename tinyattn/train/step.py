@@ -1,4 +1,4 @@
-"""One forward and backward pass over a batch by this thread alone; train/parallel.py does it by several workers."""
+"""One forward and backward pass over a batch, whole; train/parallel.py shares it among workers."""
 
 from ..autograd import first_order
 from ..backend import Random, get_backend, use_random

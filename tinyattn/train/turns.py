@@ -1,6 +1,7 @@
 """Numbers that forked processes take one after the other, so that each gets more work as it becomes free."""
 
 import os
+import weakref
 
 import numpy as np
 
@@ -11,7 +12,8 @@ class Turns:
     They wait in a pipe, for reading a few bytes from one is a single step for all who read.
 
     Attributes:
-        most: how many numbers there can be.
+        most: how many numbers there can be: they fit the smallest pipe.
+        close: gives the pipe back, at the latest when this object is gone.
 
     >>> turns = Turns()
     >>> turns.deal(3)
@@ -20,11 +22,17 @@ class Turns:
     >>> turns.close()
     """
 
-    most = 4096
+    most = 1024
 
     def __init__(self):
         self._out, self._in = os.pipe()
         os.set_blocking(self._out, False)
+        self.close = weakref.finalize(self, _close, self._out, self._in)
+        self.close.atexit = False
+
+    def __getstate__(self):
+        """For a forked process, which has the same pipe; closing it is for the one who made it."""
+        return {"_out": self._out, "_in": self._in}
 
     def deal(self, count):
         """Begin again with the numbers below ``count``; those that nobody took are forgotten."""
@@ -41,7 +49,7 @@ class Turns:
                 return
             yield int(np.frombuffer(taken, np.uint32)[0])
 
-    def close(self):
-        """Give the pipe back."""
-        os.close(self._out)
-        os.close(self._in)
+
+def _close(*descriptors):
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -19,7 +19,9 @@ def available_cores():
 
 
 class Workers:
-    """Threads that work side by side, the calling one among them, each with its share of BLAS's threads.
+    """Threads that work side by side, the calling one among them, each with one thread of BLAS.
+
+    A single worker has as many threads of BLAS as there are cores.
 
     Args:
         count: number of threads, the calling one included.
@@ -37,7 +39,7 @@ class Workers:
         if count < 1:
             raise ValueError(f"workers must be at least 1, got {count}")
         self.count = count
-        self.blas_limited = _BlasThreads(max(1, available_cores() // count)).limited
+        self.blas_limited = _BlasThreads(1 if count > 1 else available_cores()).limited
         self._executor = None
         if count > 1:
             self._executor = ThreadPoolExecutor(count - 1, thread_name_prefix="tinyattn-worker")

@@ -1,7 +1,7 @@
 """Cross-entropy from logits, without keeping probabilities.
 
 What it trades: backward computes the exponentials again from the maximum and the sum of each row, block by block,
-instead of keeping an array of the size of the logits. Targets are picked and corrected by flat index.
+instead of keeping an array of the size of the logits. Targets are picked and corrected by index.
 """
 
 import numpy as np
