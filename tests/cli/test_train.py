@@ -11,6 +11,7 @@ import pytest
 
 from tinyattn.train.metrics import read_metrics
 from tinyattn.train.run import RunDirectory
+from tinyattn.train.trainer import Trainer
 
 from .conftest import TINY, command
 
@@ -249,7 +250,7 @@ LONG = ["--steps", "100000", "--evaluate-every", "10", "--sample-every", "0", "-
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number, call):
     process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
     read_until(process, b"validation ")
@@ -264,6 +265,35 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == step + 2
 
 
+def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
+    def step(trainer):
+        if trainer.step == 2:
+            raise KeyboardInterrupt
+        return original(trainer)
+
+    original = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", step)
+    answer = call("train", "--data", text_file, "--steps", 5, "--out", "run", *TINY)
+    assert answer.status == 130
+    assert answer.error == (
+        "\ninterrupted, the last saved state is whole\ngo on with:  tinyattn train --resume run\n"
+    )
+    monkeypatch.undo()
+    assert call("train", "--resume", "run").status == 0
+
+
+def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call):
+    process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
+    read_until(process, b"validation ")
+    process.stdout.close()
+    process.wait(60)
+    assert process.returncode == 1
+    error = process.stderr.read()
+    step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
+    assert f"saved after step {step}\n".encode() in error and error.count(b"\n") == 2
+    assert call("train", "--resume", "run", "--stop-after", 2).status == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, tmp_path, call):
     words = [*LONG[:-1], "2"]  # workers come last
@@ -274,7 +304,10 @@ def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, 
     _, error = process.communicate(timeout=60)
     assert process.returncode == 1
     assert error.startswith(b"tinyattn: worker process 1 was ended by signal 9")
-    assert error.endswith(b"go on with:  tinyattn train --resume run\n") and error.count(b"\n") == 2
+    assert (
+        error.endswith(b"go on with:  tinyattn train --resume run --workers 1\n")
+        and error.count(b"\n") == 2
+    )
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 

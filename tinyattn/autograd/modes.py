@@ -150,7 +150,7 @@ class first_order(_BareModeChange):
     """Keep only what first derivatives need: a context manager and a decorator, for training in less memory.
 
     Where a kernel has kept what its own backward reads, nothing is kept besides for the rule. The rule is what
-    ``create_graph=True`` runs, which is therefore refused for what was recorded inside.
+    ``create_graph=True`` runs, which is therefore refused for what a kernel computed inside.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([[1.0, 2.0]], requires_grad=True)

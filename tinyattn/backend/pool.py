@@ -71,8 +71,11 @@ def _from_system(size):
     if not hasattr(mmap, "MAP_PRIVATE"):
         return np.frombuffer(mmap.mmap(-1, size), np.uint8)
     size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
-    # Private: a forked process gets a copy and does not write into ours.
-    memory = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        # Private: a forked process gets a copy and does not write into ours.
+        memory = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:  # which elsewhere means a file
+        raise MemoryError(f"the system gives no {size:,} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)

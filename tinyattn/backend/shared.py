@@ -26,7 +26,10 @@ def zeros(shape, dtype=np.float32):
     """
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
-    memory = mmap.mmap(-1, max(size, 1))
+    try:
+        memory = mmap.mmap(-1, max(size, 1))
+    except OSError as error:  # which elsewhere means a file
+        raise MemoryError(f"the system gives no {size:,} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)

@@ -56,14 +56,15 @@ def _run(options, source, processes):
             print(f"tinyattn: stopped at {error}", file=sys.stderr)
             return 1
         except WorkerError as error:
-            path = shlex.quote(str(trainer.run.path))
-            print(
-                f"tinyattn: {error}\ngo on with:  tinyattn train --resume {path}",
-                file=sys.stderr,
-            )
-            return 1
+            return _stopped(trainer, f"tinyattn: {error}", 1, " --workers 1")
+        except KeyboardInterrupt:
+            return _stopped(trainer, "\ninterrupted, the last saved state is whole", 130)
         except BrokenPipeError:
-            raise
+            # The reader of our output left, as `head` does; the interpreter must not complain on exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            trainer.save(["last"])
+            what = f"nobody reads the output any more: saved after step {trainer.step}"
+            return _stopped(trainer, f"tinyattn: {what}", 1)
         except OSError as error:
             path = shlex.quote(str(trainer.run.path))
             then = (
@@ -78,6 +79,13 @@ def _run(options, source, processes):
             _draw(trainer, display)
         display.note(describe_end(trainer, finished))
     return 130 if interruption.asked and not finished else 0
+
+
+def _stopped(trainer, what, status, more=""):
+    """Say on standard error why a run stopped and how to go on with it; returns the exit status."""
+    path = shlex.quote(str(trainer.run.path))
+    print(f"{what}\ngo on with:  tinyattn train --resume {path}{more}", file=sys.stderr)
+    return status
 
 
 def _options_of_file(path):
@@ -161,10 +169,12 @@ class _Interruption:
         self._previous = {}
 
     def __enter__(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it
+                continue
             # Only the main thread may set handlers; elsewhere the caller has its own way to stop.
             with contextlib.suppress(ValueError):
-                self._previous[number] = signal.signal(number, self._ask)
+                self._previous.setdefault(number, signal.signal(number, self._ask))
         return self
 
     def _ask(self, number, frame):

@@ -18,6 +18,7 @@ from .ranges import (
     Positive,
     Probability,
     Share,
+    WorkerCount,
     check_ranges,
     option,
 )
@@ -154,8 +155,9 @@ class RunOptions:
     device: str | None = None
     """Device to train on: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
 
-    workers: Count | None = None
-    """Workers that share each batch: processes on Linux, else threads; by default the cores at hand [workers]."""
+    workers: WorkerCount | None = None
+    """Workers that share each batch: processes on Linux, else threads; by default the cores at hand. The last digits of
+    a run depend on their number [workers]."""
 
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the parameters and activations."""

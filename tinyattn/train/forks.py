@@ -44,7 +44,7 @@ class Forks:
     Args:
         model: a module on the CPU.
         parameters: those of its parameters whose values and gradients are exchanged.
-        count: number of processes, this one included. The others are made when they are first needed.
+        count: the most processes there will be, this one included. The others are made when they are first needed.
     """
 
     def __init__(self, model, parameters, count):
@@ -80,7 +80,7 @@ class Forks:
             RuntimeError: if the model has got parameters of another kind.
         """
         try:
-            self._begin()
+            self._begin(len(items))
             self._publish()
             busy = self._copies[: len(items) - 1]
             settings = self._settings()
@@ -115,9 +115,10 @@ class Forks:
         Raises:
             As ``run``.
         """
-        self._begin()
+        count = min(self._count, len(items))
+        self._begin(count)
         self._turns.deal(len(items))
-        self.run(_take_turns, [(function, items, self._turns)] * min(self._count, len(items)))
+        self.run(_take_turns, [(function, items, self._turns)] * count)
 
     def _publish(self):
         """Let the copies see the parameters' present values."""
@@ -146,19 +147,17 @@ class Forks:
             if parameter.requires_grad is not requires_grad:
                 parameter.requires_grad = requires_grad
 
-    def _begin(self):
-        """Make the copies, if there are none."""
-        if self._copies:
-            return
+    def _begin(self, count):
+        """Make copies, as far as there are fewer than ``count`` processes."""
         try:
-            arrays = [parameter._data for parameter in self._parameters]
-            self._values = [
-                array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
-                for array in arrays
-            ]
-            self._turns = Turns()
-            for number in range(1, self._count):
-                self._copies.append(_Copy(number, _zeros_like(arrays), self._serve))
+            if self._turns is None:
+                self._turns = Turns()
+                self._values = [
+                    array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
+                    for array in (parameter._data for parameter in self._parameters)
+                ]
+            for number in range(len(self._copies) + 1, count):
+                self._copies.append(_Copy(number, _zeros_like(self._values), self._serve))
         except OSError as error:
             self.close()
             raise WorkerError(

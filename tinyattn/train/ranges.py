@@ -31,6 +31,7 @@ class Range:
 
 Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
+WorkerCount = Annotated[int, Range(1, 256)]
 Share = Annotated[float, Range(0, 1)]
 Probability = Annotated[float, Range(0, 1, open_high=True)]
 Positive = Annotated[float, Range(0, open_low=True)]
