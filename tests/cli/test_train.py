@@ -278,7 +278,7 @@ def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
     assert answer.error == (
         "\ninterrupted, the last saved state is whole\ngo on with:  tinyattn train --resume run\n"
     )
-    monkeypatch.undo()
+    monkeypatch.setattr(Trainer, "train_step", original)
     assert call("train", "--resume", "run").status == 0
 
 

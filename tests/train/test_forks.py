@@ -340,7 +340,8 @@ def test_modes_other_than_the_plain_one_are_left_to_threads(step):
 def test_closing_ends_the_processes(model):
     before = set(multiprocessing.active_children())
     step = ParallelStep(model, 3, processes=True)
-    step(*batch([1, 2], [3, 4], [5, 6]), key=0)
+    for rows in (2, 3, 3):  # a shard fewer, and then no more than there are
+        step(*batch(*[[1, 2], [3, 4], [5, 6]][:rows]), key=0)
     copies = set(multiprocessing.active_children()) - before
     assert len(copies) == 2
     step.close()
