@@ -131,9 +131,8 @@ class Muon(Optimizer):
         for part in range(group["parts"]):
             matrices = [array[:, part * width : (part + 1) * width] for array in arrays]
             if view.shape[0] > width:
-                matrices = [
-                    matrix.T for matrix in matrices
-                ]  # products are smaller on the short side
+                # Products are smaller on the short side.
+                matrices = [matrix.T for matrix in matrices]
             key = (storage.backend, matrices[0].shape, tuple(options.items()))
             stacks.setdefault(key, []).append(matrices)
 

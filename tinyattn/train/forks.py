@@ -90,9 +90,8 @@ class Forks:
             if meanwhile is not None and outcomes[0][1] is None:
                 meanwhile(outcomes[0][0])
             outcomes += [copy.receive() for copy in busy]
-        except (
-            BaseException
-        ):  # an interruption, say: the next call shall not get this one's answers
+        except BaseException:
+            # An interruption, say: the next call shall not get this one's answers.
             self.close()
             raise
         errors = [error for _, error in outcomes if error is not None]

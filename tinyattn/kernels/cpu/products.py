@@ -15,9 +15,8 @@ import numpy as np
 from ...backend import blas
 
 _LARGEST_UNCOPIED = 100**3  # multiplications
-_CACHE_BYTES = (
-    1 << 20
-)  # second-level, of a core: beyond it, reading operands again and again costs more than the copy
+# Second-level, of a core: beyond it, reading operands again and again costs more than the copy.
+_CACHE_BYTES = 1 << 20
 _ROWS, _COLUMNS = 64, 16  # of a piece of a matrix
 
 
