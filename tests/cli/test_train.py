@@ -294,6 +294,19 @@ def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call)
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
+@pytest.mark.skipif(os.name == "nt", reason="locks as POSIX has them")
+def test_a_run_is_trained_by_one_process_at_a_time(text_file, tmp_path, call):
+    words = [*LONG[:-1], "2"]  # workers come last
+    process = command("train", "--data", text_file, *words, cwd=tmp_path)
+    read_until(process, b"validation ")
+    answer = call("train", "--resume", "run")
+    assert answer.status == 2
+    assert "another process is training the run run: wait for it" in answer.error
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert call("train", "--resume", "run", "--stop-after", 2).status == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, tmp_path, call):
     words = [*LONG[:-1], "2"]  # workers come last

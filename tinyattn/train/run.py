@@ -10,9 +10,16 @@
 The three files of a state are exchanged together (train/files.py), so that they always belong together.
 """
 
+import contextlib
 import json
+import os
 import shlex
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 from ..data import CharVocabulary, InputError
 from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
@@ -64,6 +71,24 @@ class RunDirectory:
                 f"give a directory that tinyattn train wrote"
             )
         return run
+
+    @contextlib.contextmanager
+    def exclusive(self):
+        """Let no other process train this run in a ``with`` block, as far as the file system has locks.
+
+        Raises:
+            InputError: where another process trains it.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY) if fcntl else None
+        try:
+            if descriptor is not None:
+                _held.add(descriptor)
+                _lock(descriptor, self.path)
+            yield
+        finally:
+            if descriptor is not None:
+                _held.discard(descriptor)
+                os.close(descriptor)
 
     def holds_run(self):
         """Whether a state was saved here; what was killed before its first one can be begun again."""
@@ -210,3 +235,27 @@ def check_arrays(expected, arrays, name):
     unknown = sorted(arrays.keys() - expected.keys())
     if unknown:
         raise InputError(f"{name} has a tensor {unknown[0]!r} that the model has not")
+
+
+_held = set()  # descriptors whose lock ends when they are closed, in forked processes too
+
+
+def _lock(descriptor, path):
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"another process is training the run {path}: wait for it, or give another directory with --out"
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+
+
+def _release_in_copy():
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+if fcntl:
+    os.register_at_fork(after_in_child=_release_in_copy)

@@ -5,6 +5,7 @@ each started from the seed and saved with every state. An evaluation or a sample
 the training along another path, and a resumed run goes on to the last bit.
 """
 
+import contextlib
 import math
 import os
 import time
@@ -118,7 +119,13 @@ class Trainer:
 
         Raises:
             NonFiniteError: for a loss or gradient that is not a number.
+            InputError: where another process trains the same run.
         """
+        alone = self.run.exclusive() if self.processes.is_first else contextlib.nullcontext()
+        with alone:
+            return self._train(display, should_stop)
+
+    def _train(self, display, should_stop):
         options = self.config.run
         end = options.steps
         if options.stop_after is not None:
