@@ -17,6 +17,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from .memory import anonymous
+
 SMALLEST_POOLED = 1 << 16  # bytes; below, the C library's own free lists do well
 ARENA_BYTES = 1 << 25
 _PAGE = 1 << 12
@@ -69,18 +71,10 @@ def _cut(size):
 def _from_system(size):
     """At least ``size`` bytes that begin at a huge page."""
     if not hasattr(mmap, "MAP_PRIVATE"):
-        return np.frombuffer(mmap.mmap(-1, size), np.uint8)
+        return np.frombuffer(anonymous(size), np.uint8)
     size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
-    try:
-        # Private: a forked process gets a copy and does not write into ours.
-        memory = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:  # which elsewhere means a file
-        raise MemoryError(f"the system gives no {size:,} bytes") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # a kernel without them
-            pass
+    # Private: a forked process gets a copy and does not write into ours.
+    memory = anonymous(size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     array = np.frombuffer(memory, np.uint8)
     start = -array.ctypes.data % _HUGE_PAGE
     return array[start : start + size]

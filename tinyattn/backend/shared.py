@@ -1,10 +1,11 @@
 """Host memory that a process has in common with those that are forked from it."""
 
 import itertools
-import mmap
 import weakref
 
 import numpy as np
+
+from .memory import anonymous
 
 _numbers = itertools.count(1)
 # By number; a forked process has those that were made before it.
@@ -25,16 +26,7 @@ def zeros(shape, dtype=np.float32):
     (True, False)
     """
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
-    try:
-        memory = mmap.mmap(-1, max(size, 1))
-    except OSError as error:  # which elsewhere means a file
-        raise MemoryError(f"the system gives no {size:,} bytes") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # a kernel without them
-            pass
+    memory = anonymous(max(int(np.prod(shape)) * dtype.itemsize, 1))
     region = _Region((len(memory),), np.uint8, memory)
     region.number = next(_numbers)
     _regions[region.number] = region
