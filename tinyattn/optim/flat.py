@@ -37,11 +37,7 @@ class FlatStorage:
             self.slices.append(slice(end, end + parameter.size))
             end += -(-parameter.size // step) * step
         self.size = end
-        self.values = self.backend.zeros((end,), self.dtype)
-        self.gradients = self.zeros()
-        self.views = self.unflatten(self.values)
-        self.gradient_views = self.unflatten(self.gradients)
-        self.adopt()
+        self.move(self.backend.zeros)
 
     def __deepcopy__(self, memo):
         """Storage of its own for the copied parameters: copied views would be views of nothing."""

@@ -79,16 +79,17 @@ class RunDirectory:
         Raises:
             InputError: where another process trains it.
         """
-        descriptor = os.open(self.path, os.O_RDONLY) if fcntl else None
+        if not fcntl:
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        _held.add(descriptor)
         try:
-            if descriptor is not None:
-                _held.add(descriptor)
-                _lock(descriptor, self.path)
+            _lock(descriptor, self.path)
             yield
         finally:
-            if descriptor is not None:
-                _held.discard(descriptor)
-                os.close(descriptor)
+            _held.discard(descriptor)
+            os.close(descriptor)
 
     def holds_run(self):
         """Whether a state was saved here; what was killed before its first one can be begun again."""
