@@ -265,6 +265,25 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == step + 2
 
 
+def ignore_signals():
+    """As a shell does for what it starts in the background, and nohup."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+def test_in_the_background_a_hangup_is_ignored_and_an_interruption_still_saves(text_file, tmp_path):
+    process = command("train", "--data", text_file, *LONG, cwd=tmp_path, preexec_fn=ignore_signals)
+    read_until(process, b"validation ")
+    process.send_signal(signal.SIGHUP)
+    for _ in range(5):
+        read_until(process, b"validation ")
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and error == b""
+    assert b"go on with:  tinyattn train --resume run" in output
+
+
 def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
     def step(trainer):
         if trainer.step == 2:

@@ -47,8 +47,9 @@ def _run(words):
     except InputError as error:
         return _refuse(str(error))
     except BrokenPipeError:
-        # The reader of our output left (as `head` does); the interpreter must not complain on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from .display import discard_output
+
+        discard_output()
         return 0
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""

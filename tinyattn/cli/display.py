@@ -1,5 +1,6 @@
 """What a training run shows: one live line in a terminal, plain lines anywhere else."""
 
+import os
 import sys
 import time
 
@@ -107,6 +108,11 @@ def describe_evaluation(report, steps):
         f"validation {report.validation_loss:.4f}{' (best)' if report.best else ''}  "
         f"{baselines}  [{describe_duration(report.seconds)}]"
     )
+
+
+def discard_output():
+    """Print to nowhere from now on: the reader left, as `head` does, of which Python would complain at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def describe_duration(seconds):

@@ -13,7 +13,7 @@ from ..train.forks import WorkerError
 from ..train.processes import launched_processes
 from ..train.session import begin, resume
 from ..train.trainer import NonFiniteError
-from .display import describe_duration, make_display
+from .display import describe_duration, discard_output, make_display
 
 
 def run(options, source):
@@ -60,15 +60,13 @@ def _run(options, source, processes):
         except KeyboardInterrupt:
             return _stopped(trainer, "\ninterrupted, the last saved state is whole", 130)
         except BrokenPipeError:
-            # The reader of our output left, as `head` does; the interpreter must not complain on exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             trainer.save(["last"])
             what = f"nobody reads the output any more: saved after step {trainer.step}"
             return _stopped(trainer, f"tinyattn: {what}", 1)
         except OSError as error:
-            path = shlex.quote(str(trainer.run.path))
             then = (
-                f"go on with tinyattn train --resume {path}, the last saved state is whole"
+                f"go on with {_resume_command(trainer)}, the last saved state is whole"
                 if trainer.run.holds_run()
                 else "begin again, nothing was saved yet"
             )
@@ -83,9 +81,12 @@ def _run(options, source, processes):
 
 def _stopped(trainer, what, status, more=""):
     """Say on standard error why a run stopped and how to go on with it; returns the exit status."""
-    path = shlex.quote(str(trainer.run.path))
-    print(f"{what}\ngo on with:  tinyattn train --resume {path}{more}", file=sys.stderr)
+    print(f"{what}\ngo on with:  {_resume_command(trainer)}{more}", file=sys.stderr)
     return status
+
+
+def _resume_command(trainer):
+    return f"tinyattn train --resume {shlex.quote(str(trainer.run.path))}"
 
 
 def _options_of_file(path):
@@ -129,8 +130,8 @@ def _count(number, name):
 
 def describe_end(trainer, finished):
     """What was reached, and the commands that go on from there."""
-    path = shlex.quote(str(trainer.run.path))
     if finished:
+        path = shlex.quote(str(trainer.run.path))
         return (
             f"done in {describe_duration(trainer.seconds)}: best validation loss "
             f"{trainer.best_loss:.4f} at step {trainer.best_step}\n"
@@ -138,7 +139,7 @@ def describe_end(trainer, finished):
         )
     return (
         f"saved after step {trainer.step} of {trainer.config.run.steps}\n"
-        f"go on with:  tinyattn train --resume {path}"
+        f"go on with:  {_resume_command(trainer)}"
     )
 
 
@@ -169,12 +170,14 @@ class _Interruption:
         self._previous = {}
 
     def __enter__(self):
-        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it
-                continue
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as under nohup
+            numbers.append(hangup)
+        for number in numbers:
             # Only the main thread may set handlers; elsewhere the caller has its own way to stop.
             with contextlib.suppress(ValueError):
-                self._previous.setdefault(number, signal.signal(number, self._ask))
+                self._previous[number] = signal.signal(number, self._ask)
         return self
 
     def _ask(self, number, frame):
