@@ -16,5 +16,5 @@ def test_no_memory_is_no_error_of_a_file(ask, monkeypatch):
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
     monkeypatch.setattr(mmap, "mmap", refuse)
-    with pytest.raises(MemoryError, match="no [0-9,]+ bytes"):
+    with pytest.raises(MemoryError, match=r"no [0-9,]+ bytes"):
         ask((pool.ARENA_BYTES,), np.float32)

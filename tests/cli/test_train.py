@@ -313,6 +313,20 @@ def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call)
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
+def test_what_was_trained_since_the_last_evaluation_is_saved_too(text_file, call, monkeypatch):
+    def step(trainer):
+        if trainer.step == 2:
+            raise BrokenPipeError
+        return original(trainer)
+
+    original = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", step)
+    monkeypatch.setattr("tinyattn.cli.train.discard_output", lambda: None)
+    answer = call("train", "--data", text_file, "--steps", 5, "--out", "run", *TINY)
+    assert answer.status == 1 and "saved after step 2\n" in answer.error
+    assert RunDirectory.open("run").read_state("last")["step"] == 2
+
+
 @pytest.mark.skipif(os.name == "nt", reason="locks as POSIX has them")
 def test_a_run_is_trained_by_one_process_at_a_time(text_file, tmp_path, call):
     words = [*LONG[:-1], "2"]  # workers come last

@@ -209,6 +209,13 @@ def write_place(written, place):
     written[place] += 1
 
 
+def test_memory_that_a_copy_does_not_have_is_named(step):
+    step.map(about_the_process, range(3))
+    written = shared.zeros((8,), np.float32)
+    with pytest.raises(RuntimeError, match="forked before that was made"):
+        step.for_each(functools.partial(write_place, written), range(8))
+
+
 def test_turns_that_nobody_took_are_forgotten(step):
     written = shared.zeros((6,), np.float32)
     with pytest.raises(IndexError):
