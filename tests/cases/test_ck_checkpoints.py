@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tinyattn.data import CharVocabulary
-from tinyattn.train import begin, files, load_run, make_config, resume
-from tinyattn.train.arrays import DamagedFileError
-from tinyattn.train.files import write_atomic
-from tinyattn.train.run import RunDirectory
+from tinyattn.train import begin, load_run, make_config, resume
+from tinyattn.train.storage import atomic
+from tinyattn.train.storage.arrays import DamagedFileError
+from tinyattn.train.storage.atomic import write_atomic
+from tinyattn.train.storage.run_directory import RunDirectory
 
 TEXT = "the quick brown fox jumps over the lazy dog.\n" * 20
 TINY = {"layers": 1, "heads": 1, "dim": 8, "block_size": 8, "batch_size": 2, "sample_every": 0}
@@ -42,7 +43,7 @@ def test_CK_01_a_full_disk_half_way_leaves_the_old_checkpoint(run, monkeypatch):
             file.write(content[: len(content) // 2])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files, "_write_through", half)
+    monkeypatch.setattr(atomic, "_write_through", half)
     with pytest.raises(OSError, match="No space left"):
         save(run, 2)
     assert run.read_state("last")["step"] == 1

@@ -11,7 +11,7 @@ import tinyattn as ta
 from tinyattn.backend import Random, use_random
 from tinyattn.data import Batches
 from tinyattn.generate import generate
-from tinyattn.train.arrays import arrays_from_bytes, arrays_to_bytes
+from tinyattn.train.storage.arrays import arrays_from_bytes, arrays_to_bytes
 
 CONFIG = ta.models.GPTConfig(
     vocabulary_size=11, block_size=8, layers=2, heads=2, dim=8, dropout=0.25, positions="rotary"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tinyattn.train.metrics import read_metrics
-from tinyattn.train.run import RunDirectory
+from tinyattn.train.storage.metrics import read_metrics
+from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import Trainer
 
 from .conftest import TINY, command
@@ -208,16 +208,16 @@ def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
 ):
     words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
     call(*words, "--stop-after", 3)
-    from tinyattn.train import files
+    from tinyattn.train.storage import atomic
 
-    plain = files._write_through
+    plain = atomic._write_through
 
     def full(path, content):
         # The system itself says that there is no space left, for the optimiser's file only.
         plain("/dev/full" if path.name == "optimizer.safetensors" else path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_write_through", full)
+        patch.setattr(atomic, "_write_through", full)
         message = refuse("train", "--resume", "run")
         assert "cannot write to run: No space left on device" in message
         assert "go on with tinyattn train --resume run" in message

@@ -55,7 +55,7 @@ def test_the_number_of_workers_is_written_down(tmp_path, tiny):
     assert trainer.step_function.workers == 3
     del tiny["workers"]
     begin(make_config(tiny), tmp_path / "default")
-    from tinyattn.train.run import RunDirectory
+    from tinyattn.train.storage.run_directory import RunDirectory
 
     assert RunDirectory.open(tmp_path / "default").config().run.workers >= 1
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tinyattn.train.config import make_config
-from tinyattn.train.metrics import read_metrics
 from tinyattn.train.processes import Processes, launched_processes, shared_key
-from tinyattn.train.run import RunDirectory
 from tinyattn.train.session import begin
+from tinyattn.train.storage.metrics import read_metrics
+from tinyattn.train.storage.run_directory import RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tinyattn.data import InputError
-from tinyattn.train.arrays import DamagedFileError
 from tinyattn.train.config import make_config
-from tinyattn.train.metrics import read_metrics
-from tinyattn.train.run import RunDirectory
 from tinyattn.train.session import begin, load_run, resume
+from tinyattn.train.storage.arrays import DamagedFileError
+from tinyattn.train.storage.metrics import read_metrics
+from tinyattn.train.storage.run_directory import RunDirectory
 
 
 def contents(path):

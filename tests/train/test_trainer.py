@@ -11,9 +11,9 @@ from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.build import build_optimizers
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
-from tinyattn.train.metrics import QUANTITIES, read_metrics
-from tinyattn.train.run import RunDirectory
 from tinyattn.train.session import begin, load_run, new_directory
+from tinyattn.train.storage.metrics import QUANTITIES, read_metrics
+from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import NonFiniteError, snapshot_steps
 
 

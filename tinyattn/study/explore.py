@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..train.files import write_atomic
-from ..train.metrics import read_metrics
-from ..train.run import RunDirectory
 from ..train.session import load_run
+from ..train.storage.atomic import write_atomic
+from ..train.storage.metrics import read_metrics
+from ..train.storage.run_directory import RunDirectory
 from .observation import observe
 from .page import MEGABYTE, Content, Maps, pack_target, render
 

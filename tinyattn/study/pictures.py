@@ -218,7 +218,7 @@ def loss_curve(run):
     Raises:
         FileNotFoundError: where there is no such file.
     """
-    from ..train.metrics import read_metrics
+    from ..train.storage.metrics import read_metrics
 
     need("matplotlib", "loss_curve")
     path = Path(getattr(run, "path", run))

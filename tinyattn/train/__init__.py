@@ -10,8 +10,8 @@
 
 from .config import TrainConfig, make_config
 from .evaluation import evaluate
-from .run import RunDirectory
 from .session import LoadedRun, begin, load_run, resume
+from .storage.run_directory import RunDirectory
 from .trainer import NonFiniteError, Trainer
 
 __all__ = [

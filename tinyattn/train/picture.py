@@ -2,8 +2,8 @@
 
 import io
 
-from .files import write_atomic
-from .metrics import read_metrics
+from .storage.atomic import write_atomic
+from .storage.metrics import read_metrics
 
 
 def draw_loss(path, metrics_path, baselines=None, title=""):

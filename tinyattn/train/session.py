@@ -12,7 +12,7 @@ from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
 from .processes import Processes
 from .ranges import option
-from .run import RunDirectory, check_arrays
+from .storage.run_directory import RunDirectory, check_arrays
 from .trainer import Trainer
 from .workers import available_cores
 

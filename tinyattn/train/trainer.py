@@ -16,8 +16,8 @@ import numpy as np
 from ..data import Batches
 from ..generate import generate
 from .evaluation import evaluate
-from .metrics import Metrics
 from .processes import shared_key
+from .storage.metrics import Metrics
 
 
 class NonFiniteError(ArithmeticError):

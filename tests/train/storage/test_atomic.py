@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tinyattn.train import files
-from tinyattn.train.files import whole_directory, write_atomic, write_directory_atomic
+from tinyattn.train.storage import atomic
+from tinyattn.train.storage.atomic import whole_directory, write_atomic, write_directory_atomic
 
 
 class Disk:
@@ -20,7 +20,7 @@ class Disk:
         self.calls = 0
         self.fail_at = fail_at
         for name in ("fsync", "rename", "replace"):
-            monkeypatch.setattr(files.os, name, self._wrap(getattr(os, name)))
+            monkeypatch.setattr(atomic.os, name, self._wrap(getattr(os, name)))
 
     def _wrap(self, function):
         def call(*arguments):
@@ -79,7 +79,7 @@ def test_a_failure_at_any_call_leaves_a_whole_state_and_the_next_write_works(
 
 WRITER = """
 import itertools, sys
-from tinyattn.train.files import write_directory_atomic
+from tinyattn.train.storage.atomic import write_directory_atomic
 for number in itertools.count():
     text = str(number) * 2000
     write_directory_atomic(sys.argv[1], {"a": text, "b": text, "c": text})

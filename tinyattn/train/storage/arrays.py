@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 
-from ..data import InputError
+from ...data import InputError
 
 _DIGEST = "sha256"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.train.arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
+from tinyattn.train.storage.arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
 
 
 def test_shapes_dtypes_and_values_survive_whatever_the_layout(random):

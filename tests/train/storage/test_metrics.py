@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from tinyattn.train.metrics import Metrics, read_metrics
 from tinyattn.train.picture import draw_loss, smooth
+from tinyattn.train.storage.metrics import Metrics, read_metrics
 
 
 def test_lines_hold_what_was_measured_and_nothing_else(tmp_path):

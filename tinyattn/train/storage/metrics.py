@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from .files import write_atomic
+from .atomic import write_atomic
 
 # What a line may hold beside "step"; the unit in brackets.
 QUANTITIES = {

@@ -7,7 +7,7 @@
     RUN/metrics.jsonl           one object a line
     RUN/loss.png                the loss curve
 
-The three files of a state are exchanged together (train/files.py), so that they always belong together.
+The three files of a state are exchanged together (storage/atomic.py), so that they always belong together.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-from ..data import CharVocabulary, InputError
+from ...data import CharVocabulary, InputError
+from ..config import config_to_json, make_config, options_from_json
 from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
-from .config import config_to_json, make_config, options_from_json
-from .files import whole_directory, write_atomic, write_directory_atomic
+from .atomic import whole_directory, write_atomic, write_directory_atomic
 
 STATES = ("best", "last")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tinyattn.data import CharVocabulary, InputError
-from tinyattn.train.arrays import DamagedFileError
 from tinyattn.train.config import make_config
-from tinyattn.train.run import RunDirectory, check_arrays
+from tinyattn.train.storage.arrays import DamagedFileError
+from tinyattn.train.storage.run_directory import RunDirectory, check_arrays
 
 
 @pytest.fixture
