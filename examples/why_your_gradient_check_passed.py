@@ -15,8 +15,8 @@ import numpy as np
 
 import tinyattn as ta
 from example import BLUE, GREEN, ORANGE, example
-from tinyattn.gradcheck.break_rule import CHECKS, break_rule, planted
-from tinyattn.gradcheck.curve import STEPS, step_curve
+from tinyattn.survey.curve import STEPS, step_curve
+from tinyattn.survey.mutations import CHECKS, break_rule, planted
 
 CLAIMED = {  # mistakes that a check does not see
     "softmax": {

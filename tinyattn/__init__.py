@@ -21,7 +21,7 @@ from .autograd import (
     tensor,
 )
 from .backend import array_namespace, device, manual_seed
-from .gradcheck import GradcheckError, gradcheck
+from .checker import GradcheckError, gradcheck
 from .ops import *  # noqa: F403  (the names in ops.__all__, each documented where it is defined)
 
 __version__ = "0.1.0"

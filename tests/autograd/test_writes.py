@@ -10,7 +10,7 @@ import pytest
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.backend import get_backend
-from tinyattn.gradcheck.cases import CASES
+from tinyattn.survey.cases import CASES
 
 DRAWN = [
     pytest.param(name, case, id=f"{name}-{number}")

@@ -5,7 +5,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive
-from tinyattn.gradcheck import examine
+from tinyattn.checker import examine
 from tinyattn.ops.dropout import dropout_by_key
 
 

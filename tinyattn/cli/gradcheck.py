@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from ..autograd import PRIMITIVES
+from ..checker import examine
 from ..data import InputError
-from ..gradcheck.break_rule import CHECKS, MISTAKES, break_rule
-from ..gradcheck.check import examine
-from ..gradcheck.survey import TOLERANCES, has_kernel, survey_primitive
-from ..study.blocks import BLOCKS, check_block
+from ..survey.blocks import BLOCKS, check_block
+from ..survey.mutations import CHECKS, MISTAKES, break_rule
+from ..survey.primitives import TOLERANCES, has_kernel, survey_primitive
 from ..train.session import check_device, load_run
 from .progress import Progress
 
@@ -127,8 +127,8 @@ def _verdict(rows, order, seconds):
 
 
 def _write_page(path, rows, verdict, passed, order, device):
-    from ..gradcheck.curve import step_curve
-    from ..gradcheck.page import page
+    from ..survey.curve import step_curve
+    from ..survey.page import page
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

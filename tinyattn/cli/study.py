@@ -13,7 +13,7 @@ def explain(operation, numbers):
         operation: its name.
         numbers: ``ExplainOptions``.
     """
-    from ..study.explain import run
+    from ..study.explanation import run
 
     try:
         return run(operation, numbers.x, numbers.cotangent, numbers.y, numbers.target)
@@ -28,7 +28,7 @@ def explore(path, what):
         path: the run's directory.
         what: ``ExploreOptions``.
     """
-    from ..study.explore import run
+    from ..study.explorer import run
 
     check_ranges(what)
     if Path(what.output).is_dir():

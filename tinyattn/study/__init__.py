@@ -11,20 +11,18 @@ _PLACES = {
     "Observation": "observation",
     "attention_maps": "pictures",
     "draw_graph": "graph",
+    "explain": "explanation",
+    "explore": "explorer",
     "head_report": "pictures",
     "loss_curve": "pictures",
     "measure_heads": "heads",
     "observe": "observation",
 }
-# Modules that are called like functions of the same name: see their ends.
-_CALLABLE = ("explain", "explore")
 
-__all__ = [*_PLACES, *_CALLABLE]
+__all__ = [*_PLACES]
 
 
 def __getattr__(name):
-    if name in _CALLABLE:
-        return importlib.import_module(f"{__name__}.{name}")
     if name in _PLACES:
         return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,8 +10,8 @@ import pytest
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive
 from tinyattn.autograd.primitive import registered_kernels
-from tinyattn.gradcheck.cases import CASES
-from tinyattn.gradcheck.survey import has_kernel, survey_primitive, survey_primitives
+from tinyattn.survey.cases import CASES
+from tinyattn.survey.primitives import has_kernel, survey_primitive, survey_primitives
 
 
 def library_primitives():

@@ -1,4 +1,4 @@
-"""Run the mutants: ``python -m tests.mutants [PATTERN] [--list] [--record]``.
+"""Run the mutants: ``python -m tools.mutants [PATTERN] [--list] [--record]``.
 
 Prints each survivor and the score; status 1 if a mutant survives without a reason, or a reason is out of date.
 """
@@ -19,7 +19,7 @@ from .targets import import_all
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument(
         "pattern", nargs="?", default="", help="only functions with this in their name"
     )
@@ -57,7 +57,7 @@ def main():
     different = len(mutants) - len(equivalent)
     killed = different - len(survivors)
     print(
-        f"{len(mutants)} mutants, {len(equivalent)} of them equivalent (see tests/mutants/equivalent.py); "
+        f"{len(mutants)} mutants, {len(equivalent)} of them equivalent (see tools/mutants/equivalent.py); "
         f"{killed} of {different} others killed, {100 * killed / max(different, 1):.1f} %, "
         f"in {time.perf_counter() - started:.0f} s"
     )

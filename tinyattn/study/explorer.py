@@ -4,7 +4,6 @@ import copy
 import html
 import os
 import sys
-import types
 from pathlib import Path
 from urllib.parse import quote
 
@@ -275,13 +274,3 @@ def _parse_positions(positions):
         raise ValueError(
             f'--positions {positions!r}: expected whole numbers apart by commas, or "all"'
         ) from None
-
-
-class _CallableModule(types.ModuleType):
-    """So that both ``ta.study.explore(model, text)`` and ``tinyattn.study.explore.run(...)`` work."""
-
-    def __call__(self, *args, **kwargs):
-        return self.explore(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule

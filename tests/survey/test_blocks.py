@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn import models, nn
-from tinyattn.study.blocks import BLOCKS, check_block
+from tinyattn.survey.blocks import BLOCKS, check_block
 
 SLOW = [name for name in BLOCKS if name.startswith(("GPT", "Encoder"))]
 
@@ -41,7 +41,7 @@ def test_every_layer_and_model_is_among_the_blocks():
         for name in package.__all__:
             value = getattr(package, name)
             if inspect.isclass(value) and issubclass(value, base) and name not in inside_others:
-                assert name in built, f"add {name} to tinyattn/study/blocks.py"
+                assert name in built, f"add {name} to tinyattn/survey/blocks.py"
 
 
 def test_a_wrong_block_is_a_fault(monkeypatch):

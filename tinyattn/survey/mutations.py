@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..autograd import PRIMITIVES, Tensor, reference
-from .check import examine
-from .report import GradcheckError
-from .rewrite import code_from, running, source_of
+from ..checker import examine
+from ..checker.report import GradcheckError
+from ..mutation.rewrite import code_from, running, source_of
 
 CHECKS = ("ones", "sum(y**2)", "random")
 

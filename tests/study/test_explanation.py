@@ -8,7 +8,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.study import walkthroughs
-from tinyattn.study.explain import Explanation, explain, run
+from tinyattn.study.explanation import Explanation, explain, run
 from tinyattn.study.numbers import format_array, parse_array
 
 OPERATIONS = sorted(walkthroughs.WALKS)

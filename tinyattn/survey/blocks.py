@@ -1,6 +1,6 @@
 """Every block of the library, and whole models, as small functions whose gradients are checked.
 
-Primitives are checked one by one in ``gradcheck/cases.py``. Here is what they are assembled to: layers with their
+Primitives are checked one by one in ``survey/cases.py``. Here is what they are assembled to: layers with their
 parameters, each kind of attention, blocks, and models from tokens to logits. Sizes are tiny, so that every single
 parameter can be moved; weights are drawn anew, wider than for training, so that attention is far from uniform.
 """
@@ -14,10 +14,10 @@ from .. import models, nn
 from ..attention import attention_kinds, scaled_dot_product_attention
 from ..autograd import Tensor
 from ..backend import Random, use_random
-from ..gradcheck.check import examine
-from ..gradcheck.report import GradcheckError
-from ..gradcheck.survey import TOLERANCES, Row
+from ..checker import examine
+from ..checker.report import GradcheckError
 from ..ops import cross_entropy, einsum, softmax
+from .primitives import TOLERANCES, Row
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ import xml.dom.minidom
 
 import pytest
 
-from tinyattn.gradcheck.curve import step_curve
-from tinyattn.gradcheck.page import page
-from tinyattn.gradcheck.survey import Row, survey_primitives
+from tinyattn.survey.curve import step_curve
+from tinyattn.survey.page import page
+from tinyattn.survey.primitives import Row, survey_primitives
 
 
 @pytest.fixture(scope="module")

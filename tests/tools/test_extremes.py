@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tests.mutants.extreme_check import check_extreme
-from tests.mutants.extremes import EXTREMES
+from tools.mutants.extreme_check import check_extreme
+from tools.mutants.extremes import EXTREMES
 
 CALLS = [
     pytest.param(extreme, dtype, id=f"{extreme}, {dtype}")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.gradcheck import GradcheckWarning, examine
-from tinyattn.gradcheck.numeric import Line, extrapolated, kink
+from tinyattn.checker import GradcheckWarning, examine
+from tinyattn.checker.numeric import Line, extrapolated, kink
 
 
 def line(f, x):

@@ -10,7 +10,6 @@ True
 
 import html
 import sys
-import types
 from dataclasses import dataclass
 
 import numpy as np
@@ -270,13 +269,3 @@ def _central_differences(ta, function, inputs, place, cotangent, h=STEP):
 
 def _gap(one, other):
     return float(np.max(np.abs(np.asarray(one) - np.asarray(other)), initial=0.0))
-
-
-class _CallableModule(types.ModuleType):
-    """So that both ``ta.study.explain("softmax")`` and ``tinyattn.study.explain.run("softmax")`` work."""
-
-    def __call__(self, *args, **kwargs):
-        return self.explain(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..autograd import PRIMITIVES, Tensor, grad, reference
+from ..checker.complex_step import NOT_ANALYTIC, STEP
+from ..checker.numeric import Line
 from .cases import CASES
-from .complex_step import NOT_ANALYTIC, STEP
-from .numeric import Line
-from .survey import on_device
+from .primitives import on_device
 
 STEPS = 10.0 ** np.arange(0, -12.25, -0.25)
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..autograd import PRIMITIVES, Tensor, reference
 from ..autograd.primitive import registered_kernels
 from ..backend import get_backend, is_array
+from ..checker import examine
+from ..checker.report import GradcheckError
 from .cases import CASES
-from .check import examine
-from .report import GradcheckError
 
 TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
 
@@ -67,7 +67,7 @@ def survey_primitive(name, version, device=None, order=2, seed=0):
     row = Row(name, version)
     started = time.perf_counter()
     if name not in CASES:
-        row.faults.append(f"{name} has no case: add inputs for it to tinyattn/gradcheck/cases.py")
+        row.faults.append(f"{name} has no case: add inputs for it to tinyattn/survey/cases.py")
     declined = []
     for position, case in enumerate(CASES.get(name, ())):
         inputs, parameters = on_device(case, device, seed + position)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
-from tinyattn.gradcheck.rewrite import code_from
-
-from .operators import changes
+from tinyattn.mutation.operators import changes
+from tinyattn.mutation.rewrite import code_from
 
 NOT_ARITHMETIC = {"is_floating", "accepts", "over_last_axis", "explicit_subscripts"}
 DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # no kernel of a GPU is mutated without one

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinyattn.gradcheck.rewrite import running
+from tinyattn.mutation.rewrite import running
 
 from .checks import check_kernel, check_rule
 from .equivalent import reason_for

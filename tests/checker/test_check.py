@@ -9,7 +9,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive
-from tinyattn.gradcheck import GradcheckWarning, examine
+from tinyattn.checker import GradcheckWarning, examine
 
 GradcheckError = ta.GradcheckError
 

@@ -14,9 +14,9 @@ import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.backend import blas
-from tinyattn.gradcheck.cases import CASES
-from tinyattn.gradcheck.survey import check_case, on_device
 from tinyattn.kernels.portable.ring_attention import shard_positions
+from tinyattn.survey.cases import CASES
+from tinyattn.survey.primitives import check_case, on_device
 
 from .extreme_check import check_extreme
 from .extremes import EXTREMES

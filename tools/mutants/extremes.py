@@ -1,7 +1,7 @@
 """Calls where differences say nothing: kinks, conventions, very large and very close numbers.
 
 Each has its output and gradients worked out by hand, or in extended precision by a formula that shares nothing with
-the library's. They are tests of their own (``tests/gradcheck/test_extremes.py``), and mutants meet them too.
+the library's. They are tests of their own (``tests/tools/test_extremes.py``), and mutants meet them too.
 """
 
 import math

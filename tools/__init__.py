@@ -1,0 +1,1 @@
+"""Tools for work on the library; they are not installed with it."""

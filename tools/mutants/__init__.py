@@ -1,0 +1,1 @@
+"""Mutation testing of our own rules and kernels: ``python -m tools.mutants``."""
