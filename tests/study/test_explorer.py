@@ -12,7 +12,7 @@ import tinyattn as ta
 from tests.study.browser import opened, running_browser
 from tests.study.test_page import OVERLAYS, maps_on_page
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
-from tinyattn.study import explore, observe
+from tinyattn.study import explore, explorer, observe
 from tinyattn.study.page import MEGABYTE
 from tinyattn.train.config import make_config
 from tinyattn.train.session import begin
@@ -83,7 +83,7 @@ def check_page_against_engine(tab, seen, heads=None):
 def test_the_page_of_a_run_shows_the_engine_s_numbers(browser, trained, tmp_path, capsys):
     output = tmp_path / "page.html"
     text = HARD_TEXT[:16]
-    assert explore.run(str(trained), text, output) == 0
+    assert explorer.run(str(trained), text, output) == 0
     assert str(output) in capsys.readouterr().out
     seen = observe(trained, text)
     with opened(browser, output) as tab:
@@ -173,7 +173,7 @@ def test_little_room_leaves_out_snapshots_and_characters_and_never_the_maps(trai
 
 
 def test_without_a_text_the_validation_part_is_shown(trained, tmp_path):
-    assert explore.run(trained, output=tmp_path / "page.html") == 0
+    assert explorer.run(trained, output=tmp_path / "page.html") == 0
     shown = "".join(payload_in(tmp_path / "page.html")["characters"])
     assert len(shown) == 16 and shown in HARD_TEXT * 3
 
@@ -181,19 +181,19 @@ def test_without_a_text_the_validation_part_is_shown(trained, tmp_path):
 def test_the_report_of_the_gradient_check_is_linked_where_it_was_written(
     browser, trained, tmp_path
 ):
-    explore.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
+    explorer.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
     assert payload_in(tmp_path / "page.html")["gradcheck"] is None
     report = trained / "gradcheck.html"
     report.write_text("<title>the check</title>")
     try:
-        explore.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
+        explorer.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
         with opened(browser, tmp_path / "page.html") as tab:
             tab.locator("#gradcheck a").evaluate("link => { window.target = link.href }")
             assert tab.evaluate("window.target") == report.as_uri()
     finally:
         report.unlink()
     (tmp_path / "gradcheck.html").write_text("")
-    explore.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
+    explorer.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
     assert payload_in(tmp_path / "page.html")["gradcheck"] == "gradcheck.html"
 
 
@@ -255,6 +255,6 @@ def test_mistakes_are_one_clear_sentence(trained, tmp_path, monkeypatch, argumen
     monkeypatch.chdir(tmp_path)
     given = {"run": str(trained), "text": HARD_TEXT[:8], "output": "page.html", **arguments}
     with pytest.raises(error, match=words) as caught:
-        explore.run(**given)
+        explorer.run(**given)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
