@@ -1,5 +1,6 @@
 """Text out of a trained model, a character at a time."""
 
+import functools
 import math
 import operator
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from .autograd import no_grad
 from .backend import Random, get_backend
+from .models.decoding import Decoder, unsupported
 from .nn import evaluating
 
 
@@ -124,6 +126,9 @@ class ContextReader:
     layers, characters that are gone, and with learned positions it is at another place now. The logits
     are therefore those of the model on the context alone, with or without a cache.
 
+    Single characters are read by a ``models.Decoder`` if the model is one that it supports; the model must
+    not change between two of them.
+
     Args:
         model: ids (batch, characters) to logits; takes ``cache=`` where ``use_cache``.
         block_size: the longest context the model takes.
@@ -139,9 +144,6 @@ class ContextReader:
                 f"slide must be between 1 and the block size {block_size}, given {slide}"
             )
         self.model = model
-        self.modules = (
-            model.modules()
-        )  # found once: going through them for each character takes a while
         self.block_size = block_size
         self.slide = slide
         self.use_cache = use_cache
@@ -151,14 +153,25 @@ class ContextReader:
     def logits(self, ids):
         """The logits after the list ``ids``, which begins with the one of the call before: (vocabulary,)."""
         start = context_start(len(ids), self.block_size, self.slide)
-        if self._cache is None or start != self._start:
+        if self.use_cache and (self._cache is None or start != self._start):
             self._start = start
-            self._cache = self.model.cache() if self.use_cache else None
+            self._cache = self.model.cache()
         read = self._cache.length if self.use_cache else 0
-        new = np.array(ids[start + read :], dtype=np.int64)[None, :]  # (1, characters)
-        new = get_backend(self.model.device).asarray(new)
-        output = self.model(new, cache=self._cache) if self.use_cache else self.model(new)
+        new = ids[start + read :]
+        if read and len(new) == 1 and self._decoder is not None:
+            return self._decoder(new[0], self._cache)
+        new = get_backend(self.model.device).asarray(np.array([new], dtype=np.int64))
+        with evaluating(self._modules), no_grad():
+            output = self.model(new, cache=self._cache) if self.use_cache else self.model(new)
         return output[0, -1].numpy()
+
+    @functools.cached_property
+    def _decoder(self):
+        return None if unsupported(self.model) else Decoder(self.model)
+
+    @functools.cached_property
+    def _modules(self):
+        return self.model.modules()
 
 
 def generate(
@@ -175,7 +188,8 @@ def generate(
 ):
     """Continue a text: an iterator over ``length`` ids, each made when it is asked for.
 
-    The model is in evaluation mode while it computes, and in its own mode between two ids.
+    The model is in evaluation mode while it computes, and in its own mode between two ids. Its parameters, modules and
+    hooks must not change before the last one.
 
     Args:
         model: a language model such as ``models.GPT``, with ``config.block_size`` and ``cache()``.
@@ -216,7 +230,6 @@ def _whole_number(value, name):
 
 def _continue(reader, ids, length, filters, random):
     for _ in range(length):
-        with evaluating(reader.modules), no_grad():
-            logits = reader.logits(ids)
+        logits = reader.logits(ids)
         ids.append(int(draw(sample_probabilities(logits, *filters), random)))
         yield ids[-1]

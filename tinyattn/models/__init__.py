@@ -1,6 +1,7 @@
 """Models, assembled from ``tinyattn.nn``."""
 
 from .cnn import CNN, CNNConfig
+from .decoding import Decoder
 from .encoder import Encoder, EncoderConfig, mask_tokens
 from .gpt import GPT, GPTConfig
 from .parameter_groups import split_for_muon
@@ -12,6 +13,7 @@ __all__ = [
     "GPT",
     "RNN",
     "CNNConfig",
+    "Decoder",
     "Encoder",
     "EncoderConfig",
     "GPTConfig",

@@ -1,12 +1,12 @@
-"""One more token of a GPT in plain NumPy: what ``GPT.forward`` computes with a cache, and nothing recorded.
+"""Decoding one token at a time in plain NumPy: what ``GPT.forward`` computes with a cache, and nothing recorded.
 
-What it trades: a single token has so little arithmetic that the calls around it cost more. Here the weights of a
-block are looked up once for a whole text, queries, keys and values come from one product, and everything runs on bare
-arrays. It stands to ``GPT.forward`` as a kernel stands to its rule, is held against it by the tests, and is left aside
-for everything that it does not know, another module in the place of a GPT's own among it: see ``can_decode``.
+Trade-offs: a single token has so little arithmetic that the Python calls around it dominate. A ``Decoder`` looks up the
+weights once, computes queries, keys and values in one product, and runs on bare arrays. It is to ``GPT.forward`` what a
+kernel is to its rule: the tests compare the two. It supports the GPT's own modules only: see ``unsupported``.
 """
 
 import math
+import operator
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from ..nn import (
     LayerNorm,
     LearnedPositions,
     Linear,
-    Module,
     ModuleList,
     MultiHeadAttention,
     RMSNorm,
@@ -33,99 +32,117 @@ from ..nn.attention import QK_NORM_EPS
 from ..nn.feed_forward import ACTIVATIONS
 from ..nn.positions import sinusoids
 from ..ops import rotary_tables
+from .gpt import GPT
 
 EXACT_KINDS = ("auto", "dense", "flash")
 NORMS = (LayerNorm, RMSNorm)
 ABSENT = type(None)
+# The types whose arithmetic is written out here, for each part of a module; subclasses are other types.
+PARTS = {
+    GPT: {
+        "embedding": (Embedding,),
+        "positions": (LearnedPositions, SinusoidalPositions, ABSENT),
+        "dropout": (Dropout,),
+        "blocks": (ModuleList,),
+        "norm": (*NORMS, ABSENT),
+        "head": (Linear, ABSENT),
+    },
+    TransformerBlock: {
+        "norm1": NORMS,
+        "attention": (MultiHeadAttention,),
+        "norm2": NORMS,
+        "feed_forward": (FeedForward,),
+        "dropout": (Dropout,),
+    },
+    MultiHeadAttention: {
+        **dict.fromkeys(("query", "key", "value", "project"), (Linear,)),
+        **dict.fromkeys(("scores", "weights"), (Identity,)),
+        "rotary": (Rotary, ABSENT),
+        "alibi": (ABSENT,),
+    },
+    FeedForward: {"expand": (Linear,), "activation": (Activation,), "contract": (Linear,)},
+}
 
 
-def can_decode(model, ids, cache, padding_mask):
-    """Whether a ``Decoder`` can take the place of the modules: one more token of one text, on the CPU, not recorded.
+def unsupported(model):
+    """Why a ``Decoder`` cannot decode with ``model``, as a clause for a message; None if it can.
 
-    Args:
-        model, ids, cache, padding_mask: what ``GPT.forward`` got.
+    >>> from tinyattn.models import GPT, GPTConfig
+    >>> unsupported(GPT(GPTConfig(layers=1, positions="alibi")))
+    'its blocks.0.attention.alibi is a ALiBi'
     """
-    if cache is None or not cache.length or ids.shape != (1, 1):
-        return False
+    if type(model) is not GPT:
+        return f"it is a {type(model).__name__}, not a GPT"
     mode = current_mode.get()
-    if mode.grad or mode.anomaly or not mode.kernels:
-        return False
-    if padding_mask is not None or cache.padding_mask is not None:
-        return False
-    if cache.decoder is None or not cache.decoder.fits(model):
-        parameters = model.parameters()
-        dtype = parameters[0].dtype
-        known = (
-            _has_known_parts(model)
-            and dtype in (np.float32, np.float64)
-            and all(type(p._data) is np.ndarray and p.dtype == dtype for p in parameters)
-            and cache.layers[0].keys.shape[:-3] == (1,)
-            and all(layer.keys.dtype == dtype for layer in cache.layers)
-        )
-        if not known:
-            return False
-        cache.decoder = Decoder(model, cache)
-    return not cache.decoder.is_watched()
-
-
-def _has_known_parts(model):
-    """Whether every module is one whose arithmetic is written out here: subclasses and other modules are not."""
+    if mode.anomaly or not mode.kernels:
+        return "reference() and detect_anomaly() run its modules"
     parts = [
-        (model.embedding, (Embedding,)),
-        (model.positions, (LearnedPositions, SinusoidalPositions, ABSENT)),
-        (model.dropout, (Dropout,)),
-        (model.blocks, (ModuleList,)),
-        (model.norm, (*NORMS, ABSENT)),
-        (model.head, (Linear, ABSENT)),
+        (f"{name}.{attribute}".lstrip("."), getattr(module, attribute), kinds)
+        for name, module in model.named_modules()
+        for attribute, kinds in PARTS.get(type(module), {}).items()
     ]
-    for block in model.blocks:
-        if type(block) is not TransformerBlock or type(block.attention) is not MultiHeadAttention:
-            return False
-        if type(block.feed_forward) is not FeedForward or not _is_known_attention(block.attention):
-            return False
-        parts += [(block.norm1, NORMS), (block.norm2, NORMS), (block.dropout, (Dropout,))]
-        for name in ("query", "key", "value", "project"):
-            parts.append((getattr(block.attention, name), (Linear,)))
-        for name in ("scores", "weights"):
-            parts.append((getattr(block.attention, name), (Identity,)))
-        parts.append((block.attention.rotary, (Rotary, ABSENT)))
-        for name, kind in (("expand", Linear), ("contract", Linear), ("activation", Activation)):
-            parts.append((getattr(block.feed_forward, name), (kind,)))
-    if not all(type(part) in kinds for part, kinds in parts):
-        return False
-    norms = [part for part, _ in parts if type(part) in NORMS]
-    return (
-        all(norm.weight is not None and norm.eps is not None for norm in norms)
-        and all(len(norm.normalized_shape) == 1 for norm in norms)
-        and not any("forward" in vars(module) for module in model.modules())
-    )
+    parts += [(f"blocks.{i}", block, (TransformerBlock,)) for i, block in enumerate(model.blocks)]
+    for name, part, kinds in parts:
+        if type(part) not in kinds:
+            return f"its {name} is a {type(part).__name__}"
+        if type(part) is MultiHeadAttention and not _is_dense_and_causal(part):
+            return f"its {name} is not plain causal attention"
+        if type(part) in NORMS and not _is_plain_norm(part):
+            return f"its {name} has no weight, no eps, or several axes"
+    for name, module in model.named_modules():
+        if module.is_watched or "forward" in vars(module):
+            return f"{name or 'it'} has a forward hook or a forward() of its own"
+    parameters = model.parameters()
+    dtypes = {parameter.dtype for parameter in parameters}
+    is_plain = all(type(parameter._data) is np.ndarray for parameter in parameters)
+    if not is_plain or len(dtypes) > 1 or not dtypes <= {np.dtype("f4"), np.dtype("f8")}:
+        return "its parameters are not all float32, or all float64, on the CPU"
+    return None
 
 
-def _is_known_attention(attention):
-    return (
-        attention.kind in EXACT_KINDS
-        and attention.causal
-        and attention.alibi is None
-        and not attention.options
-    )
+def _is_dense_and_causal(attention):
+    return attention.kind in EXACT_KINDS and attention.causal and not attention.options
+
+
+def _is_plain_norm(norm):
+    return norm.weight is not None and norm.eps is not None and len(norm.normalized_shape) == 1
 
 
 class Decoder:
-    """The weights of a GPT, laid out for reading one text token by token into a cache.
+    """The weights of a GPT, laid out for reading texts token by token.
+
+    ``tinyattn.generate.generate`` makes one for each call. The model must not change while a decoder is in use: new
+    values of a parameter are an error, other modules and new hooks go unnoticed. It computes as in evaluation mode.
 
     Args:
         model: a ``GPT`` on the CPU.
-        cache: its ``ModelCache``, which has read at least one token of one text.
+
+    Raises:
+        ValueError: for a model that it does not support, with the reason; ``model(ids, cache=cache)`` works for all.
+
+    >>> import tinyattn as ta
+    >>> from tinyattn.models import GPT, Decoder, GPTConfig
+    >>> model = GPT(GPTConfig(vocabulary_size=10, block_size=8, layers=1, heads=2, dim=16))
+    >>> decoder, cache = Decoder(model), model.cache()
+    >>> with ta.no_grad():
+    ...     logits = model([[1, 2, 3]], cache=cache)  # the prompt at once
+    >>> decoder(4, cache).shape, cache.length
+    ((10,), 4)
     """
 
-    def __init__(self, model, cache):
+    def __init__(self, model):
+        reason = unsupported(model)
+        if reason is not None:
+            raise ValueError(
+                f"a Decoder cannot decode with this model, {reason}: use model(ids, cache=cache)"
+            )
         config = model.config
         self._model = model
-        self._modules = model.modules()
         self._parameters = model.parameters()
-        self._versions = [parameter._version[0] for parameter in self._parameters]
-        self._assignments = Module.assignments
-        dtype = self._parameters[0].dtype
+        self._versions = self._current_versions()
+        self._cache = None  # the last one that was checked
+        dtype = model.dtype
+        self._no_keys = Tensor._wrap(np.empty((1, config.heads, 0, config.head_dim), dtype))
         self._embedding = model.embedding.weight._data  # (vocabulary_size, dim)
         self._head = model.head.weight._data if model.head is not None else self._embedding.T
         self._norm = None if model.norm is None else _norm(model.norm)
@@ -142,41 +159,60 @@ class Decoder:
             if one is not None and one not in rotations:
                 rotations[one] = _rotations(config.block_size, one.head_dim, one.base, dtype)
         self._blocks = [
-            _Block(block, layer, rotations.get(block.attention.rotary))
-            for block, layer in zip(model.blocks, cache.layers)
+            _Block(block, rotations.get(block.attention.rotary)) for block in model.blocks
         ]
 
-    def fits(self, model):
-        """Whether the weights and settings of ``model`` are still those that were laid out."""
-        if model is not self._model or Module.assignments != self._assignments:
-            return False
-        versions = [parameter._version[0] for parameter in self._parameters]
-        return versions == self._versions
+    def _current_versions(self):
+        return [parameter._version[0] for parameter in self._parameters]
 
-    def is_watched(self):
-        """Whether a hook waits in some module, or dropout is on: then the modules themselves must run."""
-        return any(
-            module._forward_hooks or (module.training and getattr(module, "p", 0))
-            for module in self._modules
-        )
+    def __call__(self, token, cache):
+        """The logits of the token that follows ``token``, which is added to ``cache``.
 
-    def __call__(self, token):
-        """The logits after one more token, a tensor (1, 1, vocabulary_size)."""
-        place = self._blocks[0].layer.length
+        Args:
+            token: an id.
+            cache: what ``model.cache()`` made; it may hold tokens of one text, shape (1, length), without padding.
+
+        Returns:
+            A NumPy array (vocabulary_size,).
+
+        Raises:
+            ValueError: if the block is full, and for a cache of several texts, of padding, or of another model.
+            IndexError: for an id outside the vocabulary.
+            RuntimeError: if a parameter has changed since the decoder was made.
+        """
+        token = operator.index(token)
+        if not 0 <= token < len(self._embedding):
+            raise IndexError(
+                f"the decoder got the id {token}: expected an integer in 0 .. {len(self._embedding) - 1}"
+            )
+        if self._versions != self._current_versions():
+            raise RuntimeError("the model's parameters have changed: make a new Decoder")
+        if cache is not self._cache or cache.padding_mask is not None:
+            self._check(cache)
+        position = cache.length
+        self._model.check_length(1, position)
         x = self._embedding[token]  # (dim,)
         if self._positions is not None:
-            x = x + self._positions[place]
-        for block in self._blocks:
-            x = block(x, place)
+            x = x + self._positions[position]
+        for block, layer in zip(self._blocks, cache.layers):
+            x = block(x, position, layer)
         if self._norm is not None:
             x = self._norm(x)
-        return Tensor._wrap((x @ self._head)[None, None])
+        return x @ self._head
+
+    def _check(self, cache):
+        self._model.check_cache(cache)
+        if cache.padding_mask is not None:
+            raise ValueError("the cache has a padding mask: use model(ids, cache=cache)")
+        for layer in cache.layers:
+            layer.extend(self._no_keys, self._no_keys)  # refuses other texts, dtypes, devices
+        self._cache = cache
 
 
 class _Block:
     """A transformer block for one token, a vector (dim,)."""
 
-    def __init__(self, block, layer, rotations):
+    def __init__(self, block, rotations):
         attention = block.attention
         projections = (attention.query, attention.key, attention.value)
         self.is_pre_norm = block.norm == "pre"
@@ -192,23 +228,22 @@ class _Block:
         self.expand = _affine_of(block.feed_forward.expand)
         self.activation = _activation(block.feed_forward.activation.name)
         self.contract = _affine_of(block.feed_forward.contract)
-        self.layer = layer
         self.rotations = rotations
         self.qk_norm = attention.qk_norm
         self.heads, self.head_dim = attention.heads, attention.head_dim
         self.scale = 1 / math.sqrt(attention.head_dim)
 
-    def __call__(self, x, place):
+    def __call__(self, x, position, layer):
         if self.is_pre_norm:
-            x = x + self.attend(self.norm1(x), place)
+            x = x + self.attend(self.norm1(x), position, layer)
             return x + self.feed_forward(self.norm2(x))
-        x = self.norm1(x + self.attend(x, place))
+        x = self.norm1(x + self.attend(x, position, layer))
         return self.norm2(x + self.feed_forward(x))
 
     def feed_forward(self, x):
         return self.contract(self.activation(self.expand(x)))
 
-    def attend(self, x, place):
+    def attend(self, x, position, layer):
         projected = self.project_in(x).reshape(3, self.heads, self.head_dim)
         queries_and_keys, value = projected[:2], projected[2]
         if self.qk_norm:
@@ -218,18 +253,20 @@ class _Block:
             queries_and_keys /= np.sqrt(mean_square)[..., None]
         if self.rotations is not None:
             pairs = queries_and_keys.reshape(2, self.heads, 1, 2, self.head_dim // 2)
-            queries_and_keys = np.add.reduce(pairs * self.rotations[place], axis=-2)
+            queries_and_keys = np.add.reduce(pairs * self.rotations[position], axis=-2)
             queries_and_keys = queries_and_keys.reshape(2, self.heads, self.head_dim)
         query, key = queries_and_keys
         query *= self.scale
 
-        keys, values = self.layer.room_for_one()  # (heads, capacity, head_dim)
-        keys[:, place] = key
-        values[:, place] = value
-        scores = np.matmul(keys[:, : place + 1], query[..., None])[..., 0]  # (heads, place + 1)
+        keys, values = layer.room_for_one()  # (heads, capacity, head_dim)
+        keys[:, position] = key
+        values[:, position] = value
+        scores = np.matmul(keys[:, : position + 1], query[..., None])[
+            ..., 0
+        ]  # (heads, position + 1)
         scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
         weights = np.exp(scores, out=scores)
-        y = np.matmul(weights[:, None], values[:, : place + 1])[:, 0]  # (heads, head_dim)
+        y = np.matmul(weights[:, None], values[:, : position + 1])[:, 0]  # (heads, head_dim)
         y /= np.add.reduce(weights, axis=-1, keepdims=True)
         return self.project_out(y.reshape(-1))
 

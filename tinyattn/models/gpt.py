@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 
 from ..nn import ModelCache
-from ..ops.embedding import check_ids
-from .decoding import can_decode
 from .ids import as_ids
 from .transformer import Transformer, TransformerConfig
 
@@ -63,16 +61,8 @@ class GPT(Transformer):
             IndexError: for an id outside the vocabulary.
         """
         ids = as_ids(ids, self)
-        if cache is not None and len(getattr(cache, "layers", ())) != self.config.layers:
-            raise ValueError(
-                f"{cache!r} is no cache of a model with {self.config.layers} layers: expected what cache() of this "
-                "model returned"
-            )
-        if type(self) is GPT and can_decode(self, ids, cache, padding_mask):
-            self.check_length(1, cache.length)
-            ids = getattr(ids, "_data", ids)
-            check_ids(ids, self.config.vocabulary_size, "embedding", "id")
-            return cache.decoder(ids.item())
+        if cache is not None:
+            self.check_cache(cache)
         return self.logits(self.read(ids, cache, padding_mask))
 
     def cache(self):
@@ -88,3 +78,11 @@ class GPT(Transformer):
         ((1, 1, 10), 4)
         """
         return ModelCache(self.config.layers)
+
+    def check_cache(self, cache):
+        """Raise ValueError for a cache that another kind of model made."""
+        if len(getattr(cache, "layers", ())) != self.config.layers:
+            raise ValueError(
+                f"{cache!r} is no cache of a model with {self.config.layers} layers: expected what cache() of this "
+                "model returned"
+            )

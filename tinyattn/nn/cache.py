@@ -130,8 +130,6 @@ class ModelCache:
     def __init__(self, layers):
         self.layers = [KeyValueCache() for _ in range(layers)]
         self.padding_mask = None
-        # What reads single tokens fast (models/decoding.py), made when it is first needed.
-        self.decoder = None
 
     @property
     def length(self):

@@ -41,7 +41,6 @@ class Module:
     """
 
     training = True
-    assignments = 0  # how often any module was given an attribute: what was derived from one may be out of date
     _forward_hooks = None
 
     def forward(self, *args, **kwargs):
@@ -70,8 +69,6 @@ class Module:
                     f"replace: {advice}, and None takes it away"
                 )
         object.__setattr__(self, name, value)
-        if name != "training":
-            Module.assignments += 1
 
     def _refuse_overlooked(self, name, value):
         item = _overlooked(value) if isinstance(value, CONTAINERS) else None
