@@ -21,8 +21,8 @@ def draw(heads, length):
 
 def tinyattn():
     import tinyattn as ta
-    from tinyattn.train.parallel import shards
-    from tinyattn.train.workers import Workers, available_cores
+    from tinyattn.train.parallel.step import shards
+    from tinyattn.train.parallel.threads import Workers, available_cores
 
     def start(heads, length):
         workers = Workers(available_cores())

@@ -20,7 +20,7 @@ def draw_batch(batch, block_size):
 def tinyattn():
     import tinyattn as ta
     from tinyattn.optim import AdamW, clip_grad_norm, weight_decay_groups
-    from tinyattn.train.parallel import ParallelStep
+    from tinyattn.train.parallel.step import ParallelStep
 
     def start(layers, heads, dim, block_size, batch):
         ta.manual_seed(0)

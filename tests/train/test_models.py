@@ -5,7 +5,7 @@ import pytest
 from tinyattn.data import InputError
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
-from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.parallel.step import ParallelStep
 from tinyattn.train.session import begin, load_run, resume
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ..data import InputError
 from ..train.config import make_config, options_from_json
-from ..train.forks import WorkerError
-from ..train.processes import launched_processes
+from ..train.parallel.forks import WorkerError
+from ..train.parallel.mpi import launched_processes
 from ..train.session import begin, resume
 from ..train.trainer import NonFiniteError
 from .display import describe_duration, discard_output, make_display

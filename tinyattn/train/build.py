@@ -59,7 +59,7 @@ def build_task(model, config):
 def build_step(model, config, communicator=None):
     """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` of them at once."""
     if model.device == "cpu":
-        from .parallel import ParallelStep
+        from .parallel.step import ParallelStep
 
         return ParallelStep(model, config.run.workers, communicator, processes=True)
     if communicator is not None:

@@ -10,11 +10,11 @@ from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import TrainConfig, flatten, make_config
-from .processes import Processes
+from .parallel.mpi import Processes
+from .parallel.threads import available_cores
 from .ranges import option
 from .storage.run_directory import RunDirectory, check_arrays
 from .trainer import Trainer
-from .workers import available_cores
 
 # Each random stream is the seed's own child, so that one more draw in one moves no other.
 STREAMS = ("weights", "batches", "masks", "dropout", "samples")

@@ -16,7 +16,7 @@ import numpy as np
 from ..data import Batches
 from ..generate import generate
 from .evaluation import evaluate
-from .processes import shared_key
+from .parallel.mpi import shared_key
 from .storage.metrics import Metrics
 
 

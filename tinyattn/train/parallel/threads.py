@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from ..backend import blas
+from ...backend import blas
 
 
 def available_cores():

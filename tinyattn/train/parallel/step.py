@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..autograd import Tensor, first_order
-from ..autograd.walk import walk
-from ..backend import Random, shared, use_random
-from ..optim.optimizer import one_after_the_other
+from ...autograd import Tensor, first_order
+from ...autograd.walk import walk
+from ...backend import Random, shared, use_random
+from ...optim.optimizer import one_after_the_other
+from ..step import IGNORED_TARGET
 from .forks import Forks
+from .index_queue import Turns
 from .messages import can_be_sent
-from .step import IGNORED_TARGET
-from .turns import Turns
-from .workers import Workers, available_cores
+from .threads import Workers, available_cores
 
 # Of a shard: bounds the activations that are alive.
 TOKENS_AT_ONCE = 4096

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tinyattn.train.config import make_config
-from tinyattn.train.processes import Processes, launched_processes, shared_key
+from tinyattn.train.parallel.mpi import Processes, launched_processes, shared_key
 from tinyattn.train.session import begin
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Rank:

@@ -21,10 +21,10 @@ import weakref
 
 import numpy as np
 
-from ..autograd.modes import Mode, current_mode
-from ..backend import pool, shared
+from ...autograd.modes import Mode, current_mode
+from ...backend import pool, shared
 from . import messages
-from .turns import Turns
+from .index_queue import Turns
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
 _SECONDS_TO_END = 5.0

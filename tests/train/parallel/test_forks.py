@@ -15,11 +15,11 @@ import pytest
 import tinyattn as ta
 from tinyattn.autograd.modes import Mode, current_mode
 from tinyattn.backend import pool, shared
-from tinyattn.train import forks
-from tinyattn.train.forks import Forks, WorkerError
-from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.parallel import forks
+from tinyattn.train.parallel.forks import Forks, WorkerError
+from tinyattn.train.parallel.index_queue import Turns
+from tinyattn.train.parallel.step import ParallelStep
 from tinyattn.train.step import PlainStep
-from tinyattn.train.turns import Turns
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 
@@ -359,7 +359,7 @@ KILLED = """
 import multiprocessing, os, sys, time
 import numpy as np
 import tinyattn as ta
-from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.parallel.step import ParallelStep
 ta.manual_seed(0)
 model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))
 step = ParallelStep(model, 3, processes=True)

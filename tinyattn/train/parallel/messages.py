@@ -8,7 +8,7 @@ import traceback
 
 import numpy as np
 
-from ..backend import shared
+from ...backend import shared
 
 
 def pack(message):

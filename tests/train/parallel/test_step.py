@@ -10,8 +10,9 @@ import threadpoolctl
 import tinyattn as ta
 from tinyattn.autograd.modes import current_mode
 from tinyattn.backend import blas as blas_threads
-from tinyattn.train import parallel, workers
-from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.parallel import step as parallel
+from tinyattn.train.parallel import threads as workers
+from tinyattn.train.parallel.step import ParallelStep
 from tinyattn.train.step import PlainStep
 
 
