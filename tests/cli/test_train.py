@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -78,7 +79,8 @@ def test_help_shows_every_option_with_default_and_unit(call):
     answer = call("train", "--help")
     text = " ".join(answer.output.replace("│", " ").split())
     assert answer.status == 0
-    assert "--steps INT Optimiser steps in all [steps]. [default: 300]" in text
+    # Some versions of the command-line library name the type before the description.
+    assert re.search(r"--steps (INT )?Optimiser steps in all \[steps\]\. \[default: 300\]", text)
     for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
         assert name in text
     assert "--learning-rate" in text and "[per step]" in text
@@ -112,7 +114,7 @@ def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
     "words, message",
     [
         (["--steps", "0"], "--steps must be at least 1, given 0"),
-        (["--steps", "many"], '"many"'),
+        (["--steps", "many"], "many"),
         (["--steps", "1.5"], "--steps must be a whole number, given 1.5"),
         (["--steps", "9" * 20, "--heads", "3"], "--dim 128 cannot be shared by --heads 3"),
         (["--dropout", "1.5"], "--dropout must be at least 0 and below 1, given 1.5"),
@@ -127,7 +129,9 @@ def test_a_text_that_cannot_be_used(refuse, tmp_path, content, message):
     ],
 )
 def test_an_option_that_cannot_be_used(refuse, words, message):
-    assert message in refuse("train", *words)
+    said = refuse("train", *words)
+    # The command-line library quotes names in some versions and not in others.
+    assert message in said.replace('"', "")
 
 
 def test_too_little_memory_is_one_sentence(refuse, monkeypatch):

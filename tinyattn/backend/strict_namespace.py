@@ -284,7 +284,8 @@ def _array_function(name, names):
             size = array.shape[keywords["axis"]]
             keywords["indices"] = StrictArray(operand(keywords["indices"]) % size)
         elif name == "reshape":
-            keywords["shape"] = keywords.pop("newshape")
+            # By position: the keyword is newshape in NumPy 2.0 and shape from 2.1 on.
+            return _wrapped(_call(numpy_function, [array, keywords.pop("newshape")], keywords))
         elif name == "argmax" or name == "argmin":
             keywords.pop("dtype", None)
         elif name in ("repeat", "permute_dims", "transpose", "broadcast_to", "tile"):
