@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..backend import backend_of, get_backend, is_array
+from ..backend import backend_of, get_backend, host_array, is_array, native_dtype, refuse_masked
 
 
 def raw(value):
@@ -57,6 +57,7 @@ def fresh_array(data, dtype, device):
     """A fresh array with the content of ``data`` on the wanted device."""
     is_tensor = getattr(data, "is_tensor", False)
     data = raw(data)
+    dtype = native_dtype(dtype)
     if not is_array(data):
         host = _numbers(data, dtype)
         if dtype is None and host.dtype == np.float64:
@@ -68,13 +69,14 @@ def fresh_array(data, dtype, device):
     stays = device is None and (is_tensor or not isinstance(data, np.ndarray))
     backend = home if stays else get_backend(device)
     if backend is home:
+        dtype = native_dtype(data.dtype) if dtype is None else dtype
         return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
     return backend.asarray(np.array(home.to_host(data), dtype=dtype))
 
 
 def _numbers(data, dtype=None):
     """A number or a nested sequence as a NumPy array."""
-    _refuse_to_cut_a_graph(data)
+    _check_entries(data)
     try:
         host = np.array(data, dtype=dtype)
     except (ValueError, TypeError) as error:
@@ -82,17 +84,28 @@ def _numbers(data, dtype=None):
             f"cannot make a tensor of {type(data).__name__}: expected numbers in a regular nested sequence ({error})"
         ) from error
     _check_numeric(data, host.dtype)
-    return host
+    return host_array(host)
 
 
-def _refuse_to_cut_a_graph(data):
-    if not isinstance(data, (list, tuple)):
-        return
-    holds_tensors = any(getattr(kind, "is_tensor", False) for kind in set(map(type, data)))
-    if holds_tensors and any(getattr(entry, "requires_grad", False) for entry in data):
-        raise TypeError(
-            "an array of tensors that require a gradient would cut the graph: use stack() or concatenate()"
-        )
+def _check_entries(data):
+    """Raise TypeError if a nested sequence holds what NumPy would take in without its graph or its mask."""
+    stack = [data]
+    while stack:
+        sequence = stack.pop()
+        if not isinstance(sequence, (list, tuple)):
+            continue
+        for kind in set(map(type, sequence)):
+            if issubclass(kind, (list, tuple)):
+                stack += [entry for entry in sequence if isinstance(entry, kind)]
+            elif getattr(kind, "is_tensor", False):
+                if any(getattr(entry, "requires_grad", False) for entry in sequence):
+                    raise TypeError(
+                        "an array of tensors that require a gradient would cut the graph: "
+                        "use stack() or concatenate()"
+                    )
+            elif issubclass(kind, np.ndarray):
+                for entry in sequence:
+                    refuse_masked(entry)
 
 
 def _check_numeric(data, dtype):

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 
 from ..backend import backend_of, is_array
-from .inputs import fresh_array, raw
+from .inputs import fresh_array, plain_input, raw
 
 
 class Tensor:
@@ -285,7 +285,7 @@ class Tensor:
 
     def _beside(self, other):
         """The array of ``other``, which must be on this device."""
-        array = raw(other)
+        array = plain_input(raw(other))
         if is_array(array) and backend_of(array) is not backend_of(self._data):
             raise TypeError(
                 f"a tensor on {self.device} is not compared with one on {backend_of(array).device}: "

@@ -2,6 +2,7 @@
 
 from .base import Backend, array_namespace, backend_of, is_array
 from .device import default_device, device, get_backend
+from .host import host_array, native_dtype, refuse_masked
 from .random import Random, default_random, manual_seed, use_random
 
 __all__ = [
@@ -13,7 +14,10 @@ __all__ = [
     "default_random",
     "device",
     "get_backend",
+    "host_array",
     "is_array",
     "manual_seed",
+    "native_dtype",
+    "refuse_masked",
     "use_random",
 ]

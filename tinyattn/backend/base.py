@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .host import refuse_masked
+
 
 class Backend:
     """One kind of array memory: the array module and the few operations that differ between modules.
@@ -84,7 +86,7 @@ def backend_of(array):
     """The backend that ``array`` lives on.
 
     Raises:
-        TypeError: for anything that is not an array of a known backend.
+        TypeError: for anything that is not an array of a known backend, and for a masked array.
 
     >>> import numpy as np
     >>> backend_of(np.zeros(3))
@@ -95,6 +97,7 @@ def backend_of(array):
         return find(array)
     for array_type, find in _BACKENDS_BY_ARRAY_TYPE.items():
         if isinstance(array, array_type):
+            refuse_masked(array)
             return find(array)
     raise TypeError(
         f"expected an array of a known backend, got {type(array).__name__}: "
@@ -103,10 +106,17 @@ def backend_of(array):
 
 
 def is_array(value):
-    """Whether ``value`` is an array of a known backend (not a Tensor, not a scalar)."""
-    return type(value) in _BACKENDS_BY_ARRAY_TYPE or isinstance(
-        value, tuple(_BACKENDS_BY_ARRAY_TYPE)
-    )
+    """Whether ``value`` is an array of a known backend (not a Tensor, not a scalar).
+
+    Raises:
+        TypeError: for a masked array. What users hand over passes here, so that no mask is ignored.
+    """
+    if type(value) in _BACKENDS_BY_ARRAY_TYPE:
+        return True
+    if not isinstance(value, tuple(_BACKENDS_BY_ARRAY_TYPE)):
+        return False
+    refuse_masked(value)
+    return True
 
 
 def array_namespace(*values):

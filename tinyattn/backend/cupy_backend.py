@@ -5,7 +5,10 @@ CuPy would round their inputs to TF32 if the environment variable CUPY_TF32 were
 here sets it.
 """
 
+import numpy as np
+
 from .base import Backend, register_array_type
+from .host import host_array
 
 try:
     import cupy
@@ -53,6 +56,8 @@ class CupyBackend(Backend):
         self._gpu.use()
         if isinstance(data, cupy.ndarray):
             data = self.untracked(data)
+        elif isinstance(data, np.ndarray):
+            data = host_array(data)
         return cupy.asarray(data, dtype=dtype)
 
     def empty(self, shape, dtype):

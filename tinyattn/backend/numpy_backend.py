@@ -4,6 +4,7 @@ import numpy as np
 
 from . import pool
 from .base import Backend, register_array_type
+from .host import host_array, in_native_order, refuse_masked
 from .tracked import Equality, TrackedArray
 
 
@@ -16,7 +17,7 @@ class NumpyBackend(Backend):
     array_type = np.ndarray
 
     def asarray(self, data, dtype=None):
-        return np.asarray(data, dtype=dtype)
+        return host_array(data, dtype)
 
     def empty(self, shape, dtype):
         return pool.empty(shape, dtype)
@@ -33,7 +34,10 @@ class NumpyBackend(Backend):
         return view
 
     def untracked(self, array):
-        return array if type(array) is np.ndarray else array.view(np.ndarray)
+        if type(array) is not np.ndarray:
+            refuse_masked(array)
+            array = array.view(np.ndarray)
+        return in_native_order(array)
 
     def equality(self, array, same):
         result = np.asarray(array).view(Equality)

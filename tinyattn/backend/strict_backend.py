@@ -3,6 +3,7 @@
 import numpy as np
 
 from .base import Backend, register_array_type
+from .host import host_array
 from .strict_array import StrictArray
 from .strict_namespace import NAMESPACE
 from .strict_semantics import device_index
@@ -23,6 +24,8 @@ class StrictBackend(Backend):
     array_type = StrictArray
 
     def asarray(self, data, dtype=None):
+        if isinstance(data, np.ndarray):
+            data = host_array(data)
         return NAMESPACE.asarray(data, dtype)
 
     def to_host(self, array):

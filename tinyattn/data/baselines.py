@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..backend import host_array
+
 # Added to every count, so that what training never saw costs much and not everything.
 PSEUDO_COUNT = 0.1
 
@@ -19,6 +21,7 @@ def unigram_loss(train, validation, vocabulary_size):
     >>> round(unigram_loss(np.array([0, 1] * 50), np.array([0, 1]), 2), 3)  # ln 2
     0.693
     """
+    train, validation = host_array(train), host_array(validation)
     counts = np.bincount(train, minlength=vocabulary_size) + PSEUDO_COUNT
     return float(np.mean(-np.log(counts / counts.sum())[validation]))
 
@@ -31,6 +34,7 @@ def bigram_loss(train, validation, vocabulary_size):
     >>> round(bigram_loss(np.array([0, 1] * 5000), np.array([0, 1, 0]), 2), 3)  # certain
     0.0
     """
+    train, validation = host_array(train), host_array(validation)
     size = vocabulary_size
     seen, pairs = np.unique(train[:-1].astype(np.int64) * size + train[1:], return_counts=True)
     wanted = validation[:-1].astype(np.int64) * size + validation[1:]

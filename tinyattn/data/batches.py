@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..backend import host_array
 from .errors import InputError
 
 
@@ -23,6 +24,7 @@ def split_text(ids, block_size, train_fraction=0.9):
     >>> len(train), len(validation)
     (90, 10)
     """
+    ids = host_array(ids)
     cut = int(len(ids) * train_fraction)
     train, validation = ids[:cut], ids[cut:]
     shorter = min(len(train), len(validation))
@@ -62,7 +64,7 @@ class Batches:
                 f"a text of {len(ids)} characters is too short for blocks of {block_size}: "
                 f"a window and the character after it need {block_size + 1}"
             )
-        self.ids = ids
+        self.ids = host_array(ids)
         self.block_size = block_size
         self.batch_size = batch_size
         self.random = random
@@ -98,6 +100,7 @@ def evaluation_batches(ids, block_size, batch_size):
     >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(8), 3, 2)]
     [[[1, 2, 3], [4, 5, 6]], [[7]]]
     """
+    ids = host_array(ids)
     count = (len(ids) - 1) // block_size
     for first in range(0, count, batch_size):
         starts = np.arange(first, min(first + batch_size, count)) * block_size

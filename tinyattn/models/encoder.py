@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend import default_random
+from ..backend import default_random, host_array
 from .transformer import Transformer, TransformerConfig
 
 
@@ -88,7 +88,7 @@ def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
     >>> bool((inputs[targets == -100] == np.arange(100)[targets == -100]).all())
     True
     """
-    ids = np.asarray(ids)
+    ids = host_array(ids)
     if not ids.size or ids.dtype.kind not in "iu":
         raise ValueError(
             f"cannot hide tokens of ids of shape {ids.shape} and dtype {ids.dtype}: expected integers, one at least"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import get_backend
+from ..backend import get_backend, native_dtype
 from ..ops import zeros_like
 from .parameter import Parameter
-from .placement import detach_results, dtype_or_none, host_array, move, overwrite
+from .placement import detach_results, dtype_or_none, move, overwrite, saved_array
 
 CONTAINERS = (list, tuple, dict, set, frozenset)
 
@@ -188,7 +188,7 @@ class Module:
         for name, parameter in own.items():
             if name in missing:
                 continue
-            arrays[name] = array = host_array(name, state[name])
+            arrays[name] = array = saved_array(name, state[name])
             if array.shape != parameter.shape:
                 differences.append(
                     f"{name} has shape {array.shape}, the module's is {parameter.shape}"
@@ -246,7 +246,7 @@ class Module:
                 device = target
             else:
                 dtype = as_dtype
-        dtype = None if dtype is None else np.dtype(dtype)
+        dtype = native_dtype(dtype)
         if dtype is not None and dtype.kind != "f":
             raise ValueError(f"a module's numbers are floating point, {dtype} is not")
         backend = None if device is None else get_backend(device)

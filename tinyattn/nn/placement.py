@@ -3,21 +3,17 @@
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of
+from ..backend import backend_of, host_array, is_array, native_dtype
 
 
-def host_array(name, value):
+def saved_array(name, value):
     """``value`` of a saved state as a NumPy array, what it holds still its own; ``name`` is for the error.
 
     Raises:
         TypeError: for a value that is no array of real numbers.
     """
     array = value.numpy() if isinstance(value, Tensor) else value
-    if not isinstance(array, np.ndarray):
-        try:
-            array = backend_of(array).to_host(array)
-        except TypeError:
-            array = np.asarray(array)
+    array = host_array(backend_of(array).to_host(array) if is_array(array) else array)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"the value for {name} has dtype {array.dtype}: expected real numbers")
     return array
@@ -37,7 +33,7 @@ def dtype_or_none(target):
     (dtype('float64'), None)
     """
     try:
-        return np.dtype(target)
+        return native_dtype(target)
     except TypeError:
         return None
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..autograd import Tensor, primitive
-from ..backend import backend_of, get_backend
+from ..backend import backend_of, get_backend, native_dtype
 
 
 @primitive
@@ -16,7 +16,7 @@ def astype(x, /, dtype):
     >>> ta.astype(ta.tensor([1.5]), "float64").dtype
     dtype('float64')
     """
-    return x.astype(dtype)
+    return x.astype(native_dtype(dtype))
 
 
 @astype.vjp

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, get_backend, is_array
+from ..backend import backend_of, get_backend, is_array, native_dtype
 
 
 def zeros(shape, dtype=np.float32, device=None, requires_grad=False):
@@ -62,7 +62,8 @@ def arange(start, stop=None, step=1, dtype=None, device=None, requires_grad=Fals
     if dtype is None:
         whole = all(isinstance(number, (int, np.integer)) for number in (start, stop, step))
         dtype = np.int64 if whole else np.float32
-    return _finished(get_backend(device).xp.arange(start, stop, step, dtype=dtype), requires_grad)
+    array = get_backend(device).xp.arange(start, stop, step, dtype=native_dtype(dtype))
+    return _finished(array, requires_grad)
 
 
 def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
@@ -73,7 +74,8 @@ def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    return _finished(get_backend(device).xp.eye(n, m, dtype=dtype), requires_grad)
+    array = get_backend(device).xp.eye(n, m, dtype=native_dtype(dtype))
+    return _finished(array, requires_grad)
 
 
 def zeros_like(x, dtype=None, requires_grad=False):
@@ -106,7 +108,8 @@ def full_like(x, fill_value, dtype=None, requires_grad=False):
     array = x._data if isinstance(x, Tensor) else x
     array = array if is_array(array) else Tensor(array)._data
     xp = backend_of(array).xp
-    return _finished(xp.full(array.shape, fill_value, dtype=dtype or array.dtype), requires_grad)
+    dtype = native_dtype(array.dtype if dtype is None else dtype)
+    return _finished(xp.full(array.shape, fill_value, dtype=dtype), requires_grad)
 
 
 def _checked_dtype(dtype):
@@ -114,7 +117,7 @@ def _checked_dtype(dtype):
         raise TypeError(
             f"expected a dtype, got the number {dtype}: several lengths make one shape, as in zeros((2, 3))"
         )
-    return np.dtype(dtype)
+    return native_dtype(dtype)
 
 
 def _finished(array, requires_grad):
