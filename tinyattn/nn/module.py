@@ -3,8 +3,6 @@
 import copy
 from collections.abc import Mapping
 
-import numpy as np
-
 from ..autograd import Tensor
 from ..backend import get_backend, native_dtype
 from ..ops import zeros_like
