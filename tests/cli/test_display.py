@@ -1,6 +1,10 @@
 """What a run shows: one live line in a terminal, plain lines elsewhere."""
 
+import dataclasses
 import io
+import re
+
+import pytest
 
 from tinyattn.cli.display import LiveDisplay, PlainDisplay, make_display
 from tinyattn.train.trainer import EvaluationReport, StepReport
@@ -18,7 +22,10 @@ STEP = StepReport(
 EVALUATION = EvaluationReport(
     step=30,
     loss=1.75,
+    loss_steps=20,
     validation_loss=1.875,
+    characters=1000,
+    validation_characters=1000,
     best=True,
     baselines={"unigram": 3.3473, "bigram": 2.4838},
     seconds=61.0,
@@ -41,10 +48,10 @@ def show(display):
 
 def test_an_evaluation_stands_next_to_what_counting_achieves():
     text = show(PlainDisplay(300, io.StringIO(), interval=0.0))
-    assert "step 30/300  loss 1.500  smoothed 1.750  12,346 tokens/s  1:30 left\n" in text
+    assert "step 30/300  loss 1.500  1:30 left  smoothed 1.750  12,346 tokens/s\n" in text
     assert (
-        "step 30/300  train 1.7500  validation 1.8750 (best)  unigram 3.347  bigram 2.484  [1:01]\n"
-        in text
+        "step 30/300  train 1.7500 (mean of the last 20 steps)  validation 1.8750 (best)  "
+        "unigram 3.347  bigram 2.484  [1:01]\n" in text
     )
     assert text.endswith("--- a sample after step 30\nROMEO:\n[bold]What[/bold] :smile:\n---\n")
 
@@ -69,3 +76,47 @@ def test_a_terminal_gets_the_same_lines_and_a_live_one_without_markup():
     ):
         assert part in text
     assert text.rstrip().endswith("\x1b[2K")  # the live line is gone at the end
+
+
+def test_an_evaluation_of_a_part_says_of_which():
+    part = dataclasses.replace(EVALUATION, characters=1_000_000, validation_characters=9_999_999)
+    display = PlainDisplay(300, io.StringIO())
+    display.evaluation(part)
+    line = display.stream.getvalue()
+    assert "validation 1.8750 (best, 1,000,000 of 9,999,999 characters)" in line
+
+
+def test_a_long_evaluation_shows_how_far_it_is():
+    plain = PlainDisplay(300, io.StringIO(), interval=0.0)
+    plain.evaluating(30, 20_000, 1_000_000)
+    told = "step 30/300  evaluating: 20,000 of 1,000,000 characters"
+    assert plain.stream.getvalue() == told + "\n"
+    live = make_display(300, Terminal())
+    with live:
+        live.evaluating(30, 20_000, 1_000_000)
+    assert told in live.stream.getvalue()
+
+
+@pytest.mark.parametrize("columns", [0, 1, 20, 40, 200, 10**30])
+def test_the_live_line_shows_the_step_whatever_the_width(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", show(make_display(300, Terminal())))
+    assert "step 30/300" in text and "train 1.7500" in text
+    assert ("loss 1.500" in text) == (columns != 1 and columns != 20)
+
+
+def test_a_terminal_obeys_no_character_of_a_text():
+    stream = Terminal()
+    with make_display(300, stream) as display:
+        display.sample(3, "a\x1b]0;title\x07b\r\x9bc\td")
+    assert r"a\x1b]0;title\x07b\r\x9bc" in stream.getvalue()
+    assert "\x07" not in stream.getvalue() and "\x9b" not in stream.getvalue()
+
+
+def test_a_stream_that_cannot_say_what_it_is_gets_plain_lines():
+    class Editor:
+        def write(self, text): ...
+
+        def flush(self): ...
+
+    assert type(make_display(300, Editor())) is PlainDisplay

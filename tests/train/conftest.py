@@ -36,9 +36,13 @@ class Silent:
 
     def __init__(self):
         self.steps, self.evaluations, self.samples, self.notes = [], [], [], []
+        self.progress = []
 
     def step(self, report):
         self.steps.append(report)
+
+    def evaluating(self, step, done, total):
+        self.progress.append((step, done, total))
 
     def evaluation(self, report):
         self.evaluations.append(report)

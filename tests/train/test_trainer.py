@@ -91,7 +91,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     plain = trainer.step_function
 
     class Breaking:
-        map = plain.map
+        map, workers = plain.map, 1
 
         def __call__(self, inputs, targets, key):
             loss = plain(inputs, targets, key)
@@ -116,7 +116,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
 
 def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, display, monkeypatch):
     trainer = begin(make_config(tiny), tmp_path / "run")
-    monkeypatch.setattr("tinyattn.train.trainer.evaluate", lambda *arguments: math.nan)
+    monkeypatch.setattr("tinyattn.train.trainer.evaluate", lambda *arguments, **options: math.nan)
     with pytest.raises(NonFiniteError, match="step 5: the validation loss is not finite"):
         trainer.train(display)
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 0

@@ -4,11 +4,13 @@ import os
 import sys
 import time
 
+from .terminal import is_terminal, visible
+
 
 def make_display(steps, stream=None):
     """The display for ``stream`` (standard output by default), for a run of ``steps`` steps."""
     stream = sys.stdout if stream is None else stream
-    if stream.isatty():
+    if is_terminal(stream):
         return LiveDisplay(steps, stream)
     return PlainDisplay(steps, stream)
 
@@ -43,7 +45,14 @@ class PlainDisplay:
         now = time.monotonic()
         if now - self._shown >= self.interval:
             self._shown = now
-            self.note(f"step {report.step}/{self.steps}  {describe_step(report)}")
+            self.note(f"step {report.step}/{self.steps}  {'  '.join(step_parts(report))}")
+
+    def evaluating(self, step, done, total):
+        """Show how many of ``total`` characters an evaluation has done, if the last line is long enough ago."""
+        now = time.monotonic()
+        if now - self._shown >= self.interval:
+            self._shown = now
+            self.note(f"step {step}/{self.steps}  {describe_evaluating(done, total)}")
 
     def evaluation(self, report):
         """Show an evaluation (``train.EvaluationReport``)."""
@@ -61,58 +70,68 @@ class LiveDisplay(PlainDisplay):
     """A progress line that rewrites itself, with the lasting lines above it."""
 
     def __init__(self, steps, stream):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from .console import LiveLine, make_console
 
         super().__init__(steps, stream)
-        self.console = Console(file=stream, highlight=False, markup=False, emoji=False)
-        self.progress = Progress(
-            TextColumn("step {task.completed}/{task.total}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.description}"),
-            console=self.console,
-            expand=True,
-            transient=True,
-        )
-        self.task = self.progress.add_task("", total=steps)
+        self.line = LiveLine(make_console(stream), steps)
 
     def __enter__(self):
-        self.progress.start()
+        self.line.__enter__()
         return self
 
     def __exit__(self, *exception):
-        self.progress.stop()
+        self.line.__exit__(*exception)
 
     def note(self, text):
         """Print a line of text above the progress line."""
-        self.console.print(text, soft_wrap=True)
+        self.line.console.print(visible(text), soft_wrap=True)
 
     def step(self, report):
         """Move the progress line to a step."""
-        self.progress.update(self.task, completed=report.step, description=describe_step(report))
+        self.line.update(report.step, [f"step {report.step}/{self.steps}", *step_parts(report)])
+
+    def evaluating(self, step, done, total):
+        """Show on the progress line how many of ``total`` characters an evaluation has done."""
+        self.line.update(step, [f"step {step}/{self.steps}", describe_evaluating(done, total)])
 
 
-def describe_step(report):
-    """A step's loss, smoothed loss, speed and time left, in one line."""
-    return (
-        f"loss {report.loss:.3f}  smoothed {report.smoothed_loss:.3f}  "
-        f"{report.tokens_per_second:,.0f} tokens/s  {describe_duration(report.seconds_left)} left"
-    )
+def step_parts(report):
+    """A step's loss, time left, mean of the last losses and speed: texts, the most important first."""
+    return [
+        f"loss {report.loss:.3f}",
+        f"{describe_duration(report.seconds_left)} left",
+        f"smoothed {report.smoothed_loss:.3f}",
+        f"{report.tokens_per_second:,.0f} tokens/s",
+    ]
+
+
+def describe_evaluating(done, total):
+    """How far an evaluation is."""
+    return f"evaluating: {done:,} of {total:,} characters"
 
 
 def describe_evaluation(report, steps):
-    """An evaluation next to what counting achieves, in one line."""
+    """An evaluation next to what counting achieves, in one line; what each loss is taken over, where it is a part."""
     baselines = "  ".join(f"{name} {loss:.3f}" for name, loss in report.baselines.items())
+    notes = ["best"] if report.best else []
+    if report.characters < report.validation_characters:
+        notes.append(f"{report.characters:,} of {report.validation_characters:,} characters")
+    remark = f" ({', '.join(notes)})" if notes else ""
     return (
-        f"step {report.step}/{steps}  train {report.loss:.4f}  "
-        f"validation {report.validation_loss:.4f}{' (best)' if report.best else ''}  "
+        f"step {report.step}/{steps}  "
+        f"train {report.loss:.4f} (mean of the last {report.loss_steps} steps)  "
+        f"validation {report.validation_loss:.4f}{remark}  "
         f"{baselines}  [{describe_duration(report.seconds)}]"
     )
 
 
 def discard_output():
     """Print to nowhere from now on: the reader left, as `head` does, of which Python would complain at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (AttributeError, OSError):  # a stream of the caller's own, with no descriptor
+        sys.stdout = open(nowhere, "w")
 
 
 def describe_duration(seconds):

@@ -1,6 +1,10 @@
 """A table that grows line by line, with a line under it that says what is going on, where someone is watching."""
 
 import sys
+import time
+
+from .display import describe_duration
+from .terminal import is_terminal, visible
 
 
 class Progress:
@@ -9,41 +13,38 @@ class Progress:
     def __init__(self, total, stream=None):
         self._stream = sys.stdout if stream is None else stream
         self._total = total
+        self._done = 0
+        self._began = time.monotonic()
         self._live = None
-        if self._stream.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
+        if is_terminal(self._stream):
+            from .console import LiveLine, make_console
 
-            self._console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
-            self._live = RichProgress(
-                MofNCompleteColumn(),
-                BarColumn(bar_width=24),
-                TextColumn("{task.description}"),
-                TimeRemainingColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._task = self._live.add_task("", total=total)
+            self._live = LiveLine(make_console(self._stream), total)
 
     def __enter__(self):
         if self._live is not None:
-            self._live.start()
+            self._live.__enter__()
         return self
 
     def __exit__(self, *exception):
         if self._live is not None:
-            self._live.stop()
+            self._live.__exit__(*exception)
 
     def begin(self, name):
         """Say what is being checked."""
-        if self._live is not None:
-            self._live.update(self._task, description=name)
+        if self._live is None:
+            return
+        parts = [f"{self._done}/{self._total}", name]
+        if self._done:
+            seconds = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+            parts.append(f"{describe_duration(seconds)} left")
+        self._live.update(self._done, parts)
 
     def line(self, text, good=True):
         """Add a lasting line, red if it is not a good one."""
+        self._done += 1
         if self._live is None:
             print(text, file=self._stream, flush=True)
         else:
-            self._console.print(text, soft_wrap=True, style=None if good else "bold red")
-            self._live.advance(self._task)
+            style = None if good else "bold red"
+            self._live.console.print(visible(text), soft_wrap=True, style=style)

@@ -86,25 +86,31 @@ def _windows(ids, starts, block_size):
     return windows[:, :-1], windows[:, 1:]
 
 
-def evaluation_batches(ids, block_size, batch_size):
+def evaluation_batches(ids, block_size, batch_size, characters=None):
     """Every character of ``ids`` but the first, predicted once: windows that follow each other.
 
     Args:
         ids: whole numbers, shape (length,).
         block_size: characters in a window; a shorter window holds what is left at the end.
         batch_size: windows in a batch at most.
+        characters: where ``ids`` has more, only as many whole windows as have this number of characters (one at
+            least), spread evenly over ``ids``.
 
     Yields:
         Inputs and targets, int64, (windows, characters).
 
     >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(8), 3, 2)]
     [[[1, 2, 3], [4, 5, 6]], [[7]]]
+    >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(13), 3, 2, characters=6)]
+    [[[1, 2, 3], [7, 8, 9]]]
     """
     ids = host_array(ids)
-    count = (len(ids) - 1) // block_size
+    windows = (len(ids) - 1) // block_size
+    whole = characters is None or characters >= len(ids) - 1
+    count = windows if whole else min(windows, max(1, characters // block_size))
     for first in range(0, count, batch_size):
-        starts = np.arange(first, min(first + batch_size, count)) * block_size
-        yield _windows(ids, starts, block_size)
+        chosen = np.arange(first, min(first + batch_size, count)) * windows // count
+        yield _windows(ids, chosen * block_size, block_size)
     rest = (len(ids) - 1) % block_size
-    if rest:
-        yield _windows(ids, [count * block_size], rest)
+    if rest and whole:
+        yield _windows(ids, [windows * block_size], rest)

@@ -165,6 +165,10 @@ class RunOptions:
     evaluate_every: Count = 100
     """Steps from one evaluation and saved state to the next [steps]."""
 
+    evaluate_characters: Count = 1_000_000
+    """Most characters of the validation part that an evaluation takes, the same ones each time, evenly spread
+    [characters]."""
+
     sample_every: CountOrZero = 100
     """Steps from one printed sample to the next; 0: never [steps]."""
 

@@ -1,4 +1,6 @@
-"""The loss of a whole text."""
+"""The loss of a text, or of a fixed part of a long one."""
+
+import time
 
 import numpy as np
 
@@ -10,8 +12,15 @@ from .step import IGNORED_TARGET, PlainStep, batch_loss
 
 CHARACTERS_AT_ONCE = 2048  # enough for the matrix products, little enough to stay near the cache
 
+# How long the evaluation computes between two calls of ``watch`` [s].
+_SHORTEST, _LONGEST = 0.1, 0.4
 
-def evaluate(model, ids, block_size, prepare=None, share=None):
+
+class Stopped(Exception):
+    """An evaluation or a sample was asked to stop before its end."""
+
+
+def evaluate(model, ids, block_size, prepare=None, step=None, *, characters=None, watch=None):
     """The mean loss over ``ids``, in windows that follow each other and so cover it once.
 
     The model is in evaluation mode meanwhile, and every module has its own mode back afterwards, also
@@ -23,20 +32,63 @@ def evaluate(model, ids, block_size, prepare=None, share=None):
         block_size: characters in a window.
         prepare: ``(inputs, targets, random) -> (inputs, targets)``, what the model's task makes of a batch;
             the same random numbers are given each time, so that two evaluations can be compared.
-        share: ``(function, batches) -> results``, calls ``function(model, batch)`` for each, such as the ``map`` of a
-            ``ParallelStep`` of this model; one after the other by default.
+        step: a ``ParallelStep`` or ``PlainStep`` of this model, which shares the batches among its workers;
+            one after the other by default.
+        characters: how many are evaluated at most, in whole windows spread evenly over ``ids``, the same ones
+            each time; None for all.
+        watch: ``(done, total)`` is called with numbers of characters, several times a second; what it raises
+            ends the evaluation.
 
     Returns:
-        Nats for each target that counts, a float; the sum is kept in float64, in the order of the text.
+        Nats for each target that counts, a float; the sum is kept in float64, in the order of the text. It does
+        not depend on the number of workers or on how long anything takes.
     """
+    step = step or PlainStep(model)
     batch_size = max(1, CHARACTERS_AT_ONCE // block_size)
-    batches = list(evaluation_batches(ids, block_size, batch_size))
+    batches = evaluation_batches(ids, block_size, batch_size, characters)
     if prepare is not None:
         random = Random(0)
-        batches = [prepare(inputs, targets, random) for inputs, targets in batches]
+        batches = (prepare(inputs, targets, random) for inputs, targets in batches)
+    loss, count, done = 0.0, 0, 0
+    size = evaluated_characters(len(ids), block_size, characters)
     with evaluating(model):
-        results = (share or PlainStep(model).map)(_summed_loss, batches)
-    return sum(total for total, _ in results) / sum(count for _, count in results)
+        for piece in _pieces(batches, step.workers):
+            for total, number in step.map(_summed_loss, piece):
+                loss, count = loss + total, count + number
+            done += sum(inputs.size for inputs, _ in piece)
+            if watch is not None:
+                watch(done, size)
+    return loss / count
+
+
+def evaluated_characters(length, block_size, characters=None):
+    """How many characters of a text of ``length`` are predicted by ``evaluate`` with these arguments.
+
+    >>> evaluated_characters(1001, 64), evaluated_characters(1001, 64, 500)
+    (1000, 448)
+    """
+    if characters is None or characters >= length - 1:
+        return length - 1
+    return max(1, characters // block_size) * block_size
+
+
+def _pieces(batches, workers):
+    """Lists of batches, each taking long enough to be worth sharing and little enough to be waited for."""
+    size, piece = workers, []
+    began = time.perf_counter()
+    for batch in batches:
+        piece.append(batch)
+        if len(piece) < size:
+            continue
+        yield piece
+        seconds = time.perf_counter() - began
+        if seconds < _SHORTEST:
+            size *= 2
+        elif seconds > _LONGEST:
+            size = max(workers, size // 2)
+        piece, began = [], time.perf_counter()
+    if piece:
+        yield piece
 
 
 def _summed_loss(model, batch):

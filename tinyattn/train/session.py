@@ -27,6 +27,7 @@ CHANGEABLE = (
     "steps",
     "stop_after",
     "evaluate_every",
+    "evaluate_characters",
     "sample_every",
     "sample_length",
     "snapshots",
@@ -75,7 +76,7 @@ def resume(path, options=None, processes=None):
     config = _changed(run.config(), options or {})
     check_device(config.run.device)
     state = run.read_state("last")
-    if state["step"] >= config.run.steps:
+    if state["step"] >= config.run.steps and state.get("looked_at", state["step"]) == state["step"]:
         raise InputError(
             f"the run {path} has done its {config.run.steps} steps: ask for more with --steps"
         )

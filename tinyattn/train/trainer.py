@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data import Batches
 from ..generate import generate
-from .evaluation import evaluate
+from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import shared_key
 from .storage.metrics import Metrics
 
@@ -40,11 +40,19 @@ class StepReport:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What an evaluation measured; ``loss`` is the smoothed loss of the training batches."""
+    """What an evaluation measured.
+
+    ``loss`` is the mean over the batches of about the last ``loss_steps`` steps, each before its step: early on
+    it lags behind what the model has learnt, and lies above the validation loss.
+    ``validation_loss`` is that of ``characters`` of the validation part's ``validation_characters``.
+    """
 
     step: int
     loss: float
+    loss_steps: int
     validation_loss: float
+    characters: int
+    validation_characters: int
     best: bool
     baselines: dict
     seconds: float
@@ -53,7 +61,8 @@ class EvaluationReport:
 class SmoothedLoss:
     """Exponential mean of the losses, the first ones weighted so that it does not start from 0."""
 
-    keep = 0.95
+    span = 20  # about as many of the last losses are averaged
+    keep = 1 - 1 / span
 
     def __init__(self, total=0.0, weight=0.0):
         self.total = total
@@ -107,6 +116,7 @@ class Trainer:
         self.smoothed = SmoothedLoss()
         self.best_loss = math.inf
         self.best_step = None
+        self.looked_at = 0  # the last step after which what was due was evaluated and sampled
 
     # ---- the loop
 
@@ -115,7 +125,8 @@ class Trainer:
 
         Args:
             display: what shows the progress (``cli/display.py``).
-            should_stop: asked between two steps.
+            should_stop: asked between two steps, and while it evaluates and samples; once true, it stays so. An
+                evaluation that it ends is made up for when the run goes on.
 
         Raises:
             NonFiniteError: for a loss or gradient that is not a number.
@@ -138,6 +149,7 @@ class Trainer:
             if self.step == 0:
                 self.save(["last"])
                 self._snapshot(snapshots)
+            self._look(metrics, display, should_stop)
             while self.step < end and not self.processes.any(should_stop()):
                 report = self.train_step()
                 metrics.append(
@@ -150,25 +162,47 @@ class Trainer:
                 )
                 display.step(report)
                 self._snapshot(snapshots)
-                if first:
-                    self._look(metrics, display)
-            if not self._due(options.evaluate_every):
+                self._look(metrics, display, should_stop)
+            if self.looked_at < self.step or not self._due(options.evaluate_every):
                 self.save(["last"])
         finally:
             metrics.close()
             self.step_function.close()
-        return self.step >= options.steps
+        return self.finished
+
+    @property
+    def finished(self):
+        """Whether the last step is done, and what was due after it."""
+        return self.step >= self.config.run.steps and self.looked_at == self.step
 
     def _due(self, every):
         return every > 0 and (self.step % every == 0 or self.step == self.config.run.steps)
 
-    def _look(self, metrics, display):
-        """Evaluate, sample and save where it is time for it."""
+    def _look(self, metrics, display, should_stop):
+        """Evaluate, sample and save where it is time for it; the first process does it."""
+        if self.looked_at == self.step:
+            return
+        best = self.best_loss, self.best_step
+        try:
+            if self.processes.is_first:
+                self._evaluate_and_sample(metrics, display, should_stop)
+        except Stopped:
+            self.best_loss, self.best_step = best
+        else:
+            self.looked_at = self.step
+
+    def _evaluate_and_sample(self, metrics, display, should_stop):
+        def watch(done, total):
+            display.evaluating(self.step, done, total)
+            if should_stop():
+                raise Stopped
+
         options = self.config.run
-        evaluation = self.evaluate() if self._due(options.evaluate_every) else None
+        evaluation = self.evaluate(watch) if self._due(options.evaluate_every) else None
         can_write = hasattr(self.model, "cache")
         # Before the state is saved, which holds the stream that samples are drawn from.
-        text = self.sample() if can_write and self._due(options.sample_every) else None
+        text = self.sample(should_stop) if can_write and self._due(options.sample_every) else None
+        self.looked_at = self.step
         if evaluation is not None:
             metrics.append(
                 self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
@@ -226,14 +260,22 @@ class Trainer:
 
     # ---- evaluation
 
-    def evaluate(self):
-        """The loss of the whole validation part, with dropout off and the mode restored after."""
+    def evaluate(self, watch=None):
+        """The loss of the validation part, or of ``evaluate_characters`` of it, with dropout off.
+
+        Args:
+            watch: as for ``evaluate`` in train/evaluation.py.
+        """
+        validation = self.dataset.validation
+        block_size, most = self.config.architecture.block_size, self.config.run.evaluate_characters
         loss = evaluate(
             self.model,
-            self.dataset.validation,
-            self.config.architecture.block_size,
+            validation,
+            block_size,
             self.task,
-            self.step_function.map,
+            self.step_function,
+            characters=most,
+            watch=watch,
         )
         if not math.isfinite(loss):
             raise NonFiniteError(
@@ -245,24 +287,43 @@ class Trainer:
             self.best_loss, self.best_step = loss, self.step
         self.seconds = time.perf_counter() - self._began
         return EvaluationReport(
-            self.step, self.smoothed.value, loss, best, self.dataset.baselines, self.seconds
+            step=self.step,
+            loss=self.smoothed.value,
+            loss_steps=min(self.step, self.smoothed.span),
+            validation_loss=loss,
+            characters=evaluated_characters(len(validation), block_size, most),
+            validation_characters=len(validation) - 1,
+            best=best,
+            baselines=self.dataset.baselines,
+            seconds=self.seconds,
         )
 
-    def sample(self):
-        """Some text in the model's hand."""
-        vocabulary = self.dataset.vocabulary
-        ids = generate(
+    def sample(self, should_stop=lambda: False):
+        """Some text in the model's hand.
+
+        Raises:
+            Stopped: where ``should_stop()`` before its end; the random stream is then as it was.
+        """
+        vocabulary, stream = self.dataset.vocabulary, self.streams["samples"]
+        before = stream.state
+        text = generate(
             self.model,
             vocabulary.encode(vocabulary.start),
             self.config.run.sample_length,
             temperature=0.8,
-            random=self.streams["samples"],
+            random=stream,
             slide=max(1, self.config.architecture.block_size // 2),
         )
+        ids = []
         try:
-            return vocabulary.decode(ids)
+            for i in text:
+                ids.append(i)
+                if should_stop():
+                    stream.state = before
+                    raise Stopped
         except ValueError as error:
             raise NonFiniteError(f"step {self.step}: {error}") from error
+        return vocabulary.decode(ids)
 
     # ---- states
 
@@ -282,6 +343,7 @@ class Trainer:
             "best_step": self.best_step,
             "smoothed_loss": [self.smoothed.total, self.smoothed.weight],
             "seconds": self.seconds,
+            "looked_at": self.looked_at,
             "corpus": self.dataset.identity,
             "random": {name: stream.state for name, stream in self.streams.items()},
         }
@@ -293,6 +355,7 @@ class Trainer:
         self.best_step = state["best_step"]
         self.smoothed = SmoothedLoss(*state["smoothed_loss"])
         self.seconds = state["seconds"]
+        self.looked_at = state.get("looked_at", self.step)  # runs of before have none
         for name, stream in self.streams.items():
             stream.state = state["random"][name]
 

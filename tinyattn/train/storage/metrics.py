@@ -9,7 +9,7 @@ from .atomic import write_atomic
 # What a line may hold beside "step"; the unit in brackets.
 QUANTITIES = {
     "loss": "cross-entropy of the batch before the step [nats a character]",
-    "val_loss": "cross-entropy of the whole validation part [nats a character]",
+    "val_loss": "cross-entropy of the validation part, or of --evaluate-characters of it [nats a character]",
     "tokens_per_second": "characters trained on, since the last line [1/s]",
     "learning_rate": "of AdamW [a step]",
     "grad_norm": "Euclidean norm of all gradients before clipping",

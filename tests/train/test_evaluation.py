@@ -1,0 +1,138 @@
+"""The loss of a long text: a fixed part of it, told as it is computed, and ended when asked."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from tinyattn.models import GPT, GPTConfig
+from tinyattn.train.config import make_config
+from tinyattn.train.evaluation import Stopped, evaluate, evaluated_characters
+from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.session import begin, resume
+from tinyattn.train.storage.metrics import read_metrics
+from tinyattn.train.storage.run_directory import RunDirectory
+
+from .test_resume import assert_equal_to_the_bit
+
+
+def model_of(vocabulary_size=7):
+    return GPT(GPTConfig(vocabulary_size, block_size=8, layers=1, heads=2, dim=8))
+
+
+@pytest.fixture
+def ids():
+    return np.random.default_rng(3).integers(0, 7, 4001).astype(np.uint8)
+
+
+def test_a_part_is_made_of_whole_windows_spread_evenly(ids):
+    model, seen = model_of(), []
+    loss = model.loss
+
+    def keep(inputs, targets):
+        seen.extend(np.asarray(targets))
+        return loss(inputs, targets)
+
+    model.loss = keep
+    evaluate(model, ids, 8, characters=404)
+    # 50 of the 500 windows, every tenth.
+    assert np.array_equal(seen, [ids[i * 80 + 1 : i * 80 + 9] for i in range(50)])
+    assert evaluated_characters(len(ids), 8, 404) == 400
+
+
+@pytest.mark.parametrize("characters", [None, 4000, 10**6])
+def test_a_text_that_is_short_enough_is_evaluated_whole(ids, characters):
+    model = model_of()
+    assert evaluate(model, ids, 8, characters=characters) == evaluate(model, ids, 8)
+    assert evaluated_characters(len(ids), 8, characters) == 4000
+
+
+@pytest.mark.parametrize("characters", [1, 100, 1999])
+def test_a_part_has_as_many_characters_as_it_says(ids, characters):
+    told = []
+    evaluate(
+        model_of(), ids, 8, characters=characters, watch=lambda *numbers: told.append(numbers)
+    )
+    assert told[-1] == (evaluated_characters(4001, 8, characters),) * 2
+    assert told[-1][0] <= max(characters, 8)
+
+
+def test_the_loss_is_the_same_for_every_number_of_workers_and_every_speed(ids, monkeypatch):
+    model = model_of()
+    alone = evaluate(model, ids, 8)
+    step = ParallelStep(model, workers=3)
+    assert evaluate(model, ids, 8, None, step) == alone
+    step.close()
+    ticks = iter(range(10**6))
+    monkeypatch.setattr("time.perf_counter", lambda: next(ticks))  # everything takes long
+    assert evaluate(model, ids, 8) == alone
+
+
+def test_it_is_watched_at_least_every_second_and_ends_when_asked(ids):
+    model = model_of()
+    loss = model.loss
+
+    def slow(inputs, targets):
+        time.sleep(0.05)
+        return loss(inputs, targets)
+
+    model.loss = slow
+    long = np.tile(ids, 15)  # 30 batches, 1.5 s
+    times = [time.perf_counter()]
+    evaluate(model, long, 8, watch=lambda *numbers: times.append(time.perf_counter()))
+    assert len(times) > 4
+
+    def stop(done, total):
+        assert done < total
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        evaluate(model, long, 8, watch=stop)
+    assert model.training
+
+
+def test_an_evaluation_cut_short_is_made_up_for_on_resumption(tmp_path, tiny, display):
+    tiny.update(sample_every=5, sample_length=4)
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    expected = display.evaluations, display.samples
+
+    for step, when in [(10, "evaluating"), (15, "evaluating"), (10, "sampling"), (15, "sampling")]:
+        path = tmp_path / f"{when}-{step}"
+        display.evaluations, display.samples, display.progress = [], [], []
+        trainer = begin(make_config(tiny), path)
+        plain = trainer.sample
+
+        def asked(trainer=trainer, step=step, when=when):
+            at_work = display.progress[-1:] == [(step, 98, 98)]
+            return at_work and (when == "evaluating" or trainer.sampling)
+
+        def sample(should_stop, trainer=trainer, plain=plain):
+            trainer.sampling = True
+            text = plain(should_stop)
+            trainer.sampling = False
+            return text
+
+        trainer.sampling, trainer.sample = False, sample
+        assert not trainer.train(display, asked)
+        state = RunDirectory.open(path).read_state("last")
+        assert state["looked_at"] < state["step"] == step
+        assert not any(
+            line["step"] == step and "val_loss" in line
+            for line in read_metrics(path / "metrics.jsonl")
+        )
+        assert resume(path).train(display)
+        assert_equal_to_the_bit(tmp_path / "straight", path)
+        assert [(r.step, r.validation_loss, r.best) for r in display.evaluations] == [
+            (r.step, r.validation_loss, r.best) for r in expected[0]
+        ]
+        assert display.samples == expected[1]
+        assert RunDirectory.open(path).read_state("best") is not None
+
+
+def test_the_report_says_how_much_was_evaluated(tmp_path, tiny):
+    tiny["evaluate_characters"] = 40
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    report = trainer.evaluate()
+    assert (report.characters, report.validation_characters) == (40, 98)
+    assert math.isfinite(report.validation_loss)
