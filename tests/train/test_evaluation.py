@@ -9,7 +9,7 @@ import pytest
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import Stopped, evaluate, evaluated_characters
-from tinyattn.train.parallel import ParallelStep
+from tinyattn.train.parallel.step import ParallelStep
 from tinyattn.train.session import begin, resume
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
@@ -51,9 +51,7 @@ def test_a_text_that_is_short_enough_is_evaluated_whole(ids, characters):
 @pytest.mark.parametrize("characters", [1, 100, 1999])
 def test_a_part_has_as_many_characters_as_it_says(ids, characters):
     told = []
-    evaluate(
-        model_of(), ids, 8, characters=characters, watch=lambda *numbers: told.append(numbers)
-    )
+    evaluate(model_of(), ids, 8, characters=characters, watch=lambda *numbers: told.append(numbers))
     assert told[-1] == (evaluated_characters(4001, 8, characters),) * 2
     assert told[-1][0] <= max(characters, 8)
 
