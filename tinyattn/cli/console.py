@@ -16,7 +16,7 @@ _SHORTEST_BAR = 8
 
 class _Console(Console):
     def on_broken_pipe(self):
-        raise  # noqa: PLE0704  (called by rich while it handles the error; main ends the command quietly)
+        raise  # the error that rich handles as it calls this: main ends the command quietly
 
 
 def make_console(stream):
