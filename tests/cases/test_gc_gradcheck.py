@@ -5,7 +5,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive
-from tinyattn.checker import examine
+from tinyattn.checker import gradient_report
 from tinyattn.ops.dropout import dropout_by_key
 
 
@@ -14,7 +14,7 @@ def test_GC_01_float32_is_refused_or_cast_to_float64(dtype, device):
     x = ta.tensor(np.array([1000.0], dtype), device=device)
     with pytest.raises(TypeError, match=f"{dtype}.*upcast=True"):
         ta.gradcheck(ta.square, x)
-    report = examine(ta.square, x, upcast=True, cotangent=np.ones(1), rtol=1e-6, atol=1e-8)
+    report = gradient_report(ta.square, x, upcast=True, cotangent=np.ones(1), rtol=1e-6, atol=1e-8)
     assert report.passed
     assert report.arguments[0].numeric == pytest.approx(2000, rel=1e-7)
     assert x.dtype == dtype
@@ -64,7 +64,7 @@ def test_GC_07_a_transposed_input_is_moved_itself_and_not_a_copy(device, random)
         strides.append(getattr(x._data, "strides", None))
         return ta.sigmoid(x)
 
-    report = examine(fn, x)
+    report = gradient_report(fn, x)
     assert report.passed and report.arguments[0].checked == 15
     assert abs(report.arguments[0].numeric) > 0
     if device == "cpu":
@@ -115,7 +115,7 @@ def test_GC_10_a_slope_of_2_001_instead_of_2_is_wrong(scaled, leaf):
 def test_GC_11_a_complex_step_is_refused_where_the_function_is_not_analytic(leaf):
     with pytest.raises(ValueError, match="absolute, which is not analytic"):
         ta.gradcheck(ta.abs, leaf([-1.0]), oracle="complex")
-    report = examine(ta.square, leaf([-1.0]), oracle="complex", cotangent=np.ones(1))
+    report = gradient_report(ta.square, leaf([-1.0]), oracle="complex", cotangent=np.ones(1))
     assert report.arguments[0].numeric == -2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive
-from tinyattn.checker import GradcheckWarning, examine
+from tinyattn.checker import GradcheckWarning, gradient_report
 
 GradcheckError = ta.GradcheckError
 
@@ -117,7 +117,7 @@ def test_nested_containers_keep_their_kind(device, random):
         return ta.tensor(random.standard_normal(3), device=device)
 
     inputs = (Pair(draw(), [draw()]), Settings(draw(), 2), {"bias": draw()})
-    report = examine(fn, inputs, order=2)
+    report = gradient_report(fn, inputs, order=2)
     assert report.passed
     assert [argument.name for argument in report.arguments[:4]] == [
         "inputs[0].left",
@@ -140,14 +140,14 @@ def test_arrays_are_checked_and_whole_numbers_passed_on(device):
 
 def test_only_tensors_that_require_a_gradient_are_checked_if_any_does(x):
     wanted = ta.tensor(np.ones(4), requires_grad=True, device=x.device)
-    report = examine(ta.mul, (x, wanted))
+    report = gradient_report(ta.mul, (x, wanted))
     assert [argument.name for argument in report.arguments] == ["inputs[1]"]
 
 
 def test_parameters_outside_the_inputs_are_checked_and_come_back_to_the_bit(x):
     weight = ta.tensor(np.full((4, 2), 0.1), requires_grad=True, device=x.device)
     own, before = weight._data, weight.numpy()
-    report = examine(lambda x: x @ weight, x, params={"weight": weight}, order=2)
+    report = gradient_report(lambda x: x @ weight, x, params={"weight": weight}, order=2)
     assert report.passed and "weight" in [argument.name for argument in report.arguments]
     assert weight._data is own and weight.numpy().tobytes() == before.tobytes()
     assert weight.grad is None
@@ -208,7 +208,7 @@ def test_an_exactly_zero_gradient_passes_without_a_fixed_absolute_tolerance(devi
     """Softmax does not see a shift, so that the gradient of a bias on all scores is 0, but for rounding."""
     scores = ta.tensor(random.standard_normal((3, 5)), device=device)
     shift = ta.tensor(np.zeros((3, 1)), device=device)
-    report = examine(lambda s, b: ta.softmax(s + b), (scores, shift), rtol=1e-6, atol=1e-8)
+    report = gradient_report(lambda s, b: ta.softmax(s + b), (scores, shift), rtol=1e-6, atol=1e-8)
     assert report.passed and report.arguments[1].absolute_error < 1e-12
 
 
@@ -260,7 +260,7 @@ def test_the_cotangent_is_not_the_data_drawn_from_the_same_seed():
 
 def test_a_check_inside_no_grad_is_a_check_all_the_same(x):
     with ta.no_grad():
-        assert examine(ta.softmax, x).arguments[0].has_influence
+        assert gradient_report(ta.softmax, x).arguments[0].has_influence
 
 
 def test_a_function_that_asks_for_gradients_itself_is_checked(device):

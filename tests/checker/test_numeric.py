@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.checker import GradcheckWarning, examine
+from tinyattn.checker import GradcheckWarning, gradient_report
 from tinyattn.checker.numeric import Line, extrapolated, kink
 
 
@@ -56,7 +56,7 @@ def test_a_kink_at_or_near_the_point_is_reported_by_element(device):
     with pytest.warns(GradcheckWarning) as caught:
         assert ta.gradcheck(ta.relu, x)
     assert len(caught) == 1 and "at index (0, 1)" in str(caught[0].message)
-    report = examine(ta.relu, x)
+    report = gradient_report(ta.relu, x)
     assert [kink.index for _, kink in report.kinks] == [(0, 1)]
     assert report.absolute_error < 1e-7  # the other one, at 3e-7, was decided by smaller steps
 
@@ -75,14 +75,16 @@ def test_the_edge_of_the_domain_is_reported(device):
 @pytest.mark.parametrize("name", ["softmax", "tanh", "exp", "sin", "log_softmax", "square"])
 def test_a_complex_step_agrees_to_rounding(name, device, random):
     x = ta.tensor(random.uniform(0.5, 1.5, (2, 3)), device=device)
-    report = examine(getattr(ta, name), x, oracle="complex")
+    report = gradient_report(getattr(ta, name), x, oracle="complex")
     assert report.passed and report.absolute_error < 1e-14
 
 
 def test_a_complex_step_checks_parameters(random):
     weight = ta.tensor(random.standard_normal((3, 2)))
     x = ta.tensor(random.standard_normal((4, 3)))
-    report = examine(lambda x: ta.tanh(x @ weight), x, params={"weight": weight}, oracle="complex")
+    report = gradient_report(
+        lambda x: ta.tanh(x @ weight), x, params={"weight": weight}, oracle="complex"
+    )
     assert report.passed and len(report.arguments) == 2 and report.absolute_error < 1e-14
 
 

@@ -1,10 +1,10 @@
 """The gradient checker: gradients against finite differences of the function itself.
 
-It needs NumPy and the engine, and could be used without the rest of the library. ``tinyattn.gradcheck`` is the public
-name of its function.
+``gradcheck`` (public as ``tinyattn.gradcheck``) returns True or raises; ``gradient_report`` returns all numbers. The
+package imports NumPy, the engine and its backends, and works without the rest of the library.
 """
 
-from .check import examine, gradcheck
+from .check import gradcheck, gradient_report
 from .report import GradcheckError, GradcheckWarning, Report
 
-__all__ = ["GradcheckError", "GradcheckWarning", "Report", "examine", "gradcheck"]
+__all__ = ["GradcheckError", "GradcheckWarning", "Report", "gradcheck", "gradient_report"]

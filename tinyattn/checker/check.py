@@ -1,4 +1,4 @@
-"""``gradcheck``: hold the gradients of any function against differences of its values."""
+"""Check the gradients of any function against finite differences of its values."""
 
 import time
 import warnings
@@ -8,11 +8,11 @@ import numpy as np
 from ..autograd import Tensor
 from ..backend import is_array
 from .containers import flatten
-from .culprit import find_culprit
-from .measure import Settings, assert_unchanged, check, generator
-from .problem import Argument, FirstOrder, SecondOrder, lent_arrays, named_parameters
+from .culprit import find_culprit, operations_of
+from .measure import Settings, assert_unchanged, generator, measure_gradients
+from .problem import Argument, FirstOrder, SecondOrder, named_parameters, parameters_swapped
 from .report import GradcheckError, GradcheckWarning, Report
-from .words import call_text, function_name, operations_of
+from .reproduce import call_text, function_name
 
 
 def gradcheck(
@@ -31,41 +31,41 @@ def gradcheck(
     oracle="difference",
     upcast=False,
 ):
-    """Check the gradients of ``fn`` at one point; True, or ``GradcheckError`` with what is wrong and where.
+    """Check the gradients of ``fn`` at one point; return True or raise ``GradcheckError``.
 
     The outputs are contracted with a random cotangent. With a cotangent of ones, a softmax or a layer_norm whose
-    gradients are all zero would pass, since their outputs sum to a constant.
+    gradients are all zero would pass, because their outputs sum to a constant.
 
-    An element's gradient a is right if |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|, with n
-    from differences of the function: a gradient of 1e-8 that is wrong by a thousandth does not hide below ``atol``.
-    Each element first gets a central difference with the step ``eps``; where that disagrees, an extrapolation over
-    larger steps decides. A kink within the step is reported as a ``GradcheckWarning`` if the gradient lies between the
-    slopes to either side; so is an input that has no influence on the outputs.
+    The gradient a of an element is right if |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|,
+    where n is a finite difference. The scale on ``atol`` lets the check see an error of a thousandth in a gradient of
+    1e-8. Each element first gets a central difference with the step ``eps``; if that disagrees, Richardson
+    extrapolation over larger steps decides. A ``GradcheckWarning`` reports a kink within the step if the gradient lies
+    between the one-sided slopes, and an input that has no influence on the outputs.
 
     Args:
         fn: a function of tensors that returns a Tensor, or a container of them.
         inputs: its arguments: a tuple or list for several, anything else for one. Lists, tuples, dicts and dataclasses
-            are searched for tensors and arrays; those of floating-point numbers are checked (if any tensor has
-            ``requires_grad``, only those that have), the rest is passed on. Nothing of the user's is changed.
-        params: a module, or its parameters: tensors that ``fn`` uses without being given them.
+            are searched for tensors and arrays. Floating-point ones are checked (only those with ``requires_grad``, if
+            any has it); everything else is passed on. The inputs are copied, never written to.
+        params: a module, or its parameters: tensors that ``fn`` uses but does not take as arguments.
         eps: the step, relative to elements larger than 1.
         rtol, atol: the tolerances.
-        mode: ``"full"`` moves every element; ``"directional"`` moves each argument along ``directions`` random
+        mode: ``"full"`` checks every element; ``"directional"`` checks each argument along ``directions`` random
             directions, for functions with many elements.
         order: 2 also checks the gradients of the gradients, with respect to the inputs and the cotangent.
-        seed: of the cotangent and of the directions.
-        cotangent: an array, or one for each output, in place of the random one.
-        oracle: ``"complex"`` takes slopes from a complex step, exact to rounding, for analytic functions.
-        upcast: check a float64 copy of float32 or float16 inputs, which are refused otherwise.
+        seed: seed of the cotangent and of the directions.
+        cotangent: an array, or one for each output, instead of the random one.
+        oracle: ``"complex"`` uses complex-step slopes, exact to rounding, for analytic functions.
+        upcast: check a float64 copy of float32 or float16 inputs, which are rejected otherwise.
 
     Returns:
         True.
 
     Raises:
-        GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs, works in less
-            than float64, or if no element could be checked.
-        TypeError: for inputs below float64, or if there is nothing to check.
-        ValueError: for settings that do not exist.
+        GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs or computes
+            in less than float64, or if no element could be checked.
+        TypeError: if an input is not float64, or if there is nothing to check.
+        ValueError: for invalid settings.
 
     Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982).
 
@@ -73,7 +73,7 @@ def gradcheck(
     >>> ta.gradcheck(ta.softmax, ta.tensor(np.array([[0.3, -1.2, 0.8]])), order=2)
     True
     """
-    report = examine(
+    report = gradient_report(
         fn,
         inputs,
         params=params,
@@ -106,20 +106,22 @@ def gradcheck(
     return True
 
 
-def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=False, **settings):
-    """The check of ``gradcheck`` with the same arguments, but the outcome as a ``Report``, right or wrong.
+def gradient_report(
+    fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=False, **settings
+):
+    """Run the check of ``gradcheck``, with the same arguments, and return a ``Report`` whether it passes or not.
 
-    With ``find_fault`` each operation of a function that fails is checked by itself.
+    With ``find_fault``, if the check fails each operation of the function is checked on its own.
     """
     started = time.perf_counter()
     settings = Settings(**settings)
     arguments, slots = _arguments(inputs, params, upcast)
     call = call_text(fn, inputs, params, settings, upcast)
-    with lent_arrays(arguments):
+    with parameters_swapped(arguments):
         first = FirstOrder(fn, inputs, arguments, slots)
-        base = _trustworthy_values(first, fn)
+        base = _validated_values(first, fn)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports = check(first, cotangents, settings, base)
+        reports = measure_gradients(first, cotangents, settings, base)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
@@ -127,7 +129,7 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=F
             second = SecondOrder(first, cotangents)
             base = second.values()
             seconds = _cotangents(base, None, settings.seed, purpose="second cotangent")
-            reports += check(second, seconds, settings, base)
+            reports += measure_gradients(second, seconds, settings, base)
         checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
         if checked and checked == kinks:
             kink_found = next(report for report in reports if report.kinks).kinks[0]
@@ -144,7 +146,7 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=F
             call=call,
         )
         if not report.passed:
-            _blame_randomness(first, base=None)
+            _assert_deterministic(first, base=None)
             if find_fault:
                 report.searched = True
                 report.culprit = _culprit(first)
@@ -155,20 +157,20 @@ def examine(fn, inputs, *, params=(), cotangent=None, upcast=False, find_fault=F
 
 def _culprit(first):
     try:
-        return find_culprit(first, examine)
+        return find_culprit(first, gradient_report)
     except (GradcheckError, TypeError, ValueError, RuntimeError):
-        return None  # an operation that cannot be checked alone: the report names the function
+        return None  # an operation cannot be checked on its own: the report names the function
 
 
 def _arguments(inputs, params, upcast):
-    """The arrays to check, and for each leaf of the inputs what will stand in its place."""
+    """The ``Argument``s to check, and the slots: for each leaf of the inputs its Argument, or the leaf itself."""
     leaves = flatten(inputs, "inputs")
     only_required = any(isinstance(leaf, Tensor) and leaf.requires_grad for _, leaf in leaves)
-    arguments, slots, lent = [], [], []
+    arguments, slots, in_modules = [], [], []
     for name, leaf in leaves:
         slots.append(leaf)
         if hasattr(leaf, "named_parameters"):
-            lent += [(f"{name}.{inner}", p) for inner, p in leaf.named_parameters()]
+            in_modules += [(f"{name}.{inner}", p) for inner, p in leaf.named_parameters()]
             continue
         if isinstance(leaf, Tensor):
             wanted = leaf.requires_grad or not only_required
@@ -178,7 +180,7 @@ def _arguments(inputs, params, upcast):
             slots[-1] = Argument(name, leaf, dtype=_checked_dtype(name, leaf, upcast))
             arguments.append(slots[-1])
     seen = set()
-    for name, parameter in [*lent, *named_parameters(params)]:
+    for name, parameter in [*in_modules, *named_parameters(params)]:
         if id(parameter) not in seen and parameter.dtype.kind in "fc":
             seen.add(id(parameter))
             dtype = _checked_dtype(name, parameter, upcast)
@@ -187,7 +189,7 @@ def _arguments(inputs, params, upcast):
         kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
         raise TypeError(
             f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array; "
-            "to check a module's parameters pass params=module"
+            "to check a module's parameters, pass params=module"
         )
     return arguments, slots
 
@@ -198,30 +200,30 @@ def _checked_dtype(name, leaf, upcast):
     if leaf.dtype != np.float64 and not upcast:
         digits = np.finfo(leaf.dtype).precision
         raise TypeError(
-            f"{name} is {leaf.dtype}, whose {digits} digits cannot carry a difference quotient: a step of 1e-6 is lost "
-            f"beside a value of 1, and even the best step leaves an error near 1e-5. Pass float64, or upcast=True to "
-            f"check a float64 copy."
+            f"{name} is {leaf.dtype}, whose {digits} digits are too few for a difference quotient: a step of 1e-6 "
+            "vanishes in the rounding of 1, and even the best step leaves an error near 1e-5. Pass float64, or "
+            "upcast=True to check a float64 copy."
         )
     return np.float64
 
 
-def _trustworthy_values(problem, fn):
-    """The outputs at the point, after two calls have shown that they mean something."""
+def _validated_values(problem, fn):
+    """The outputs at the point, once they are known to be float64 and reproducible."""
     base = problem.values()
     assert_unchanged(problem)
     for position, value in enumerate(base):
         if value.dtype != np.float64:
             raise GradcheckError(
                 f"output {position} of {function_name(fn)} is {value.dtype} although its inputs are float64: something "
-                "inside works in less than float64, and differences of it are noise",
+                "inside computes in less than float64, and differences of it are rounding noise",
                 op=function_name(fn),
             )
-    _blame_randomness(problem, base)
+    _assert_deterministic(problem, base)
     return base
 
 
-def _blame_randomness(problem, base, calls=2):
-    """Raise if calling the function again gives other values."""
+def _assert_deterministic(problem, base, calls=2):
+    """Raise ``GradcheckError`` if another call gives other values; ``base``: those of an earlier call, if known."""
     base = problem.values() if base is None else base
     for _ in range(calls):
         again = problem.values()
@@ -229,8 +231,8 @@ def _blame_randomness(problem, base, calls=2):
             if one.shape != other.shape or not _equal_but_for_rounding(one, other):
                 raise GradcheckError(
                     f"the function is not deterministic: called twice with the same inputs, its output {position} "
-                    f"{_distance(one, other)}. If it draws random numbers (dropout), start them from a fixed seed "
-                    "inside the function, pass the mask in, or switch the module to eval()."
+                    f"{_distance(one, other)}. If it draws random numbers (dropout), seed them inside the "
+                    "function, pass the mask in, or switch the module to eval()."
                 )
 
 

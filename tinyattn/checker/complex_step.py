@@ -1,9 +1,9 @@
-"""Slopes by a complex step: no difference is formed, so that nothing cancels.
+"""Slopes by a complex step, which forms no difference and so has no cancellation.
 
 For an analytic f, f(x + ih) = f(x) + ih f'(x) - h^2 f''(x) / 2 - ..., so that Im f(x + ih) / h = f'(x) up to h^2.
-With h = 1e-20 the slope is exact to rounding. A function that is not analytic breaks this silently: |x| drops the
-imaginary part. So a function is refused if it runs such an operation, or if a complex step and an ordinary
-difference do not agree along a random direction.
+With h = 1e-20 the slope is exact to rounding. For a function that is not analytic the result is wrong without an error:
+|x| drops the imaginary part. A function is therefore rejected if it runs such an operation, or if the complex step and
+a finite difference disagree along a random direction.
 
 Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions" (1998).
 """
@@ -11,9 +11,9 @@ Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives
 import numpy as np
 
 from ..autograd import reference
-from .numeric import Line, extrapolated
-from .problem import Argument, FirstOrder, lent_arrays
-from .words import operations_of
+from .culprit import operations_of
+from .numeric import extrapolated
+from .problem import parameters_swapped
 
 STEP = 1e-20
 
@@ -31,55 +31,35 @@ def complex_slopes(problem, cotangents):
     names = [name for name in operations_of(problem) if name in NOT_ANALYTIC]
     if names:
         raise ValueError(
-            f"a complex step does not go through {', '.join(names)}, which is not analytic: "
+            f"a complex step cannot be used with {', '.join(names)}, which is not analytic: "
             'use oracle="difference"'
         )
-    twins = [
-        Argument(a.name, a.start, a.parameter, np.complex128, a.backend) for a in problem.arguments
-    ]
-    twin_of = dict(zip(problem.arguments, twins, strict=True))
-    slots = [twin_of.get(s, s) if isinstance(s, Argument) else s for s in problem._slots]
-    twin = FirstOrder(problem._fn, problem._inputs, twins, slots)
-    with lent_arrays(twins), reference():
-        slopes = [_slopes_of(twin, argument, cotangents) for argument in twins]
-    _refuse_if_not_analytic(problem, slopes, cotangents)
+    twin = problem.with_dtype(np.complex128)
+    with parameters_swapped(twin.arguments), reference():
+        slopes = [_slopes_of(twin, argument, cotangents) for argument in twin.arguments]
+    _reject_if_not_analytic(problem, slopes, cotangents)
     return slopes
 
 
 def _slopes_of(twin, argument, cotangents):
     slopes = np.zeros(argument.shape)
     for index in argument.indices():
-        argument.move(index, 1j * STEP)
         try:
-            values = twin.values()
+            slopes[index] = twin.line(argument, index, cotangents).complex_slope(STEP)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f'the function cannot be run on complex numbers ({error}): use oracle="difference"'
             ) from error
-        finally:
-            argument.restore(index)
-        slopes[index] = sum(
-            float(np.sum(np.imag(value) / STEP * cotangent))
-            for value, cotangent in zip(values, cotangents, strict=True)
-        )
     return slopes
 
 
-def _refuse_if_not_analytic(problem, slopes, cotangents):
+def _reject_if_not_analytic(problem, slopes, cotangents):
     random = np.random.default_rng(0)
     for argument, slope in zip(problem.arguments, slopes, strict=True):
         if not slope.size:
             continue
         direction = random.standard_normal(argument.shape)
-
-        def values(distance, argument=argument, direction=direction):
-            argument.move(direction, distance)
-            try:
-                return problem.values()
-            finally:
-                argument.restore(direction)
-
-        measured, _, _ = extrapolated(Line(values, cotangents), 1e-3)
+        measured, _, _ = extrapolated(problem.line(argument, direction, cotangents), 1e-3)
         expected = float(np.sum(slope * direction))
         if not abs(measured - expected) <= 1e-5 * np.sum(np.abs(slope * direction)) + 1e-8:
             raise ValueError(

@@ -1,6 +1,6 @@
-"""Which operation is at fault when the gradient of a whole function is wrong.
+"""Find the operation whose gradient is wrong when the gradient of a whole function is.
 
-The function is run once more, and each operation that it runs is checked by itself, at the very numbers that it met.
+The function runs once more, and each operation in it is checked on its own, at the inputs that it got.
 """
 
 import numpy as np
@@ -9,55 +9,61 @@ from ..autograd import Tensor
 from ..autograd.modes import watch_operations
 from ..backend import backend_of, is_array
 
-MOST_CALLS = 300
+MAX_CALLS = 300
 
 
-def find_culprit(problem, examine):
+def operations_of(problem):
+    """The names of the primitives that the function runs, in the order of their first use."""
+    names = {}  # keys in order of insertion, each once
+    with watch_operations(lambda primitive, arrays, parameters: names.setdefault(primitive.name)):
+        problem.run()
+    return tuple(names)
+
+
+def find_culprit(problem, gradient_report):
     """The name of the first operation whose own gradient is wrong; None if all are right or there are too many.
 
     Args:
         problem: the function, as a ``FirstOrder`` problem.
-        examine: ``check.examine``.
+        gradient_report: ``check.gradient_report``.
     """
     calls = []
 
-    def note(primitive, arrays, parameters):
-        if len(calls) <= MOST_CALLS and any(map(_is_checked, arrays)):
+    def record(primitive, arrays, parameters):
+        if len(calls) <= MAX_CALLS and any(map(_is_double, arrays)):
             copies = [array.copy() if is_array(array) else array for array in arrays]
             calls.append((primitive, copies, dict(parameters)))
 
-    with watch_operations(note):
+    with watch_operations(record):
         problem.run()
-    if len(calls) > MOST_CALLS:
+    if len(calls) > MAX_CALLS:
         return None
     for primitive, arrays, parameters in calls:
-        if not _is_right(primitive, arrays, parameters, examine):
+        inputs = [Tensor(x, device=backend_of(x).device) if is_array(x) else x for x in arrays]
+        call, checked = call_of_primitive(primitive, inputs, parameters)
+        settings = {"mode": "directional", "directions": 3}
+        if checked and not gradient_report(call, checked, **settings).passed:
             return primitive.name
     return None
 
 
-def _is_checked(value):
-    return is_array(value) and value.dtype == np.float64
-
-
-def _is_right(primitive, arrays, parameters, examine):
+def call_of_primitive(primitive, inputs, parameters):
+    """One call as a function of its differentiable float64 inputs alone: ``(function, these inputs)``."""
     positions = [
         position
-        for position, value in enumerate(arrays)
-        if _is_checked(value) and primitive.differentiable(position)
+        for position, value in enumerate(inputs)
+        if _is_double(value) and primitive.differentiable(position)
     ]
-    if not positions:
-        return True
 
     def call(*tensors):
-        inputs = [
-            Tensor(value, device=backend_of(value).device) if is_array(value) else value
-            for value in arrays
-        ]
+        arguments = list(inputs)
         for position, tensor in zip(positions, tensors, strict=True):
-            inputs[position] = tensor
-        return primitive(*inputs, **parameters)
+            arguments[position] = tensor
+        return primitive(*arguments, **parameters)
 
-    inputs = [Tensor(arrays[p], device=backend_of(arrays[p]).device) for p in positions]
-    report = examine(call, inputs, mode="directional", directions=3, find_fault=False)
-    return report.passed
+    call.__name__ = primitive.name
+    return call, [inputs[position] for position in positions]
+
+
+def _is_double(value):
+    return getattr(value, "dtype", None) == np.float64

@@ -1,17 +1,17 @@
-"""The measurements of a check: each element's slope against its gradient, and the verdict."""
+"""Measure the slope of each element by differences, and compare it with the gradient."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from .complex_step import complex_slopes
-from .numeric import UNIT_ROUNDOFF, Line, bends, extrapolated, kink
+from .numeric import UNIT_ROUNDOFF, bends, extrapolated, kink
 from .report import ArgumentReport, GradcheckError, Kink
 
 
 @dataclass
 class Settings:
-    """How a check is done; see ``gradcheck``."""
+    """The settings of a check; see ``gradcheck``."""
 
     eps: float = 1e-6
     rtol: float = 1e-5
@@ -40,12 +40,12 @@ class Settings:
                 )
         if self.directions < 1:
             raise ValueError(
-                f"directions is {self.directions!r}: expected 1 at least, without any nothing is checked"
+                f"directions is {self.directions!r}: expected at least 1, without any nothing is checked"
             )
 
 
 def generator(seed, purpose):
-    """A stream that is no one else's: inputs drawn from the same seed must not be equal to the cotangent."""
+    """A random stream of its own for each purpose: the cotangent must not equal inputs drawn from the same seed."""
     return np.random.default_rng([seed, *purpose.encode()])
 
 
@@ -55,17 +55,17 @@ def assert_unchanged(problem):
         if not argument.unchanged():
             raise GradcheckError(
                 f"the function changes its input {argument.name} in place: its gradient cannot be checked there, "
-                "because the point moves. Let it work on a copy.",
+                "because the point moves. Work on a copy inside the function.",
                 argument=argument.name,
             )
 
 
-def check(problem, cotangents, settings, base):
-    """One ``ArgumentReport`` for each argument of the problem."""
+def measure_gradients(problem, cotangents, settings, base):
+    """One ``ArgumentReport`` for each argument of the problem; ``base``: the values at the point."""
     analytic = problem.gradients(cotangents)
     assert_unchanged(problem)
     exact = complex_slopes(problem, cotangents) if settings.oracle == "complex" else None
-    # What rounding of the outputs alone does to a difference quotient, times the step.
+    # The error that rounding of the outputs causes in a difference quotient, times the step.
     rounding = (
         8
         * UNIT_ROUNDOFF
@@ -78,12 +78,12 @@ def check(problem, cotangents, settings, base):
     reports = []
     for position, (argument, gradient) in enumerate(zip(problem.arguments, analytic, strict=True)):
         places = _places(argument, gradient, settings, random)
-        check = _ArgumentCheck(problem, argument, cotangents, settings, base, rounding)
+        measurement = _Measurement(problem, argument, cotangents, settings, base, rounding)
         reached = gradient is not None
         if exact is None:
-            reports.append(check.run(places, reached))
+            reports.append(measurement.by_differences(places, reached))
         else:
-            reports.append(check.run_exact(places, exact[position], reached))
+            reports.append(measurement.by_exact_slopes(places, exact[position], reached))
     assert_unchanged(problem)
     return reports
 
@@ -99,8 +99,8 @@ def _places(argument, gradient, settings, random):
     return [(direction, float(np.sum(direction * gradient))) for direction in directions]
 
 
-class _ArgumentCheck:
-    """The measurements for one argument, and the verdict on each."""
+class _Measurement:
+    """The measurements of one argument, and whether its gradient agrees with each."""
 
     def __init__(self, problem, argument, cotangents, settings, base, rounding):
         self._problem = problem
@@ -110,8 +110,8 @@ class _ArgumentCheck:
         self._base = base
         self._rounding = rounding
 
-    def run(self, places, reached):
-        """The report, by differences."""
+    def by_differences(self, places, reached):
+        """The report, with slopes from finite differences."""
         report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
         report.checked = len(places)
         measured = [self._line(p).slopes(self._step(p), self._base) for p, _ in places]
@@ -130,14 +130,14 @@ class _ArgumentCheck:
                 numeric = numeric if beside is None else beside
             if beside is None and not self._agree(slope, numeric, scale):
                 report.refined += 1
-                numeric, floor = self._second_opinion(place)
+                numeric, floor = self._extrapolated(place)
                 if not self._agree(slope, numeric, scale, floor):
                     report.failures += 1
-            self._note(report, place, numeric, slope, scale)
+            self._record(report, place, numeric, slope, scale)
         return report
 
-    def run_exact(self, places, slopes, reached):
-        """The report, by slopes that are exact but for rounding."""
+    def by_exact_slopes(self, places, slopes, reached):
+        """The report, with slopes that are exact up to rounding."""
         report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
         report.checked = len(places)
         scale = max((abs(v) for place, a in places for v in (a, slopes[place])), default=0.0)
@@ -145,18 +145,11 @@ class _ArgumentCheck:
         for place, slope in places:
             numeric = float(slopes[place])
             report.failures += not self._agree(slope, numeric, scale, self._rounding)
-            self._note(report, place, numeric, slope, scale)
+            self._record(report, place, numeric, slope, scale)
         return report
 
     def _line(self, place):
-        def values(distance):
-            self._argument.move(place, distance)
-            try:
-                return self._problem.values()
-            finally:
-                self._argument.restore(place)
-
-        return Line(values, self._cotangents)
+        return self._problem.line(self._argument, place, self._cotangents)
 
     def _size(self, place):
         return max(1.0, abs(float(self._argument.start[place]))) if type(place) is tuple else 1.0
@@ -164,12 +157,12 @@ class _ArgumentCheck:
     def _step(self, place):
         return self._settings.eps * self._size(place)
 
-    def _second_opinion(self, place):
+    def _extrapolated(self, place):
         slope, _, step = extrapolated(self._line(place), 0.05 * self._size(place))
         return slope, self._rounding / step
 
     def _kink(self, place, slope, scale):
-        """The kink within the step, or None; and, if it lies beside the point and not at it, the slope there."""
+        """The kink within the step, or None; and the slope at the point, if the kink lies beside it."""
         line, step = self._line(place), self._step(place)
         tolerance = self._settings.rtol * scale
         sides = kink(line, step, slope, tolerance, noise=self._rounding / step)
@@ -187,13 +180,13 @@ class _ArgumentCheck:
         allowed = settings.atol * min(1.0, scale) + settings.rtol * abs(numeric) + floor
         return abs(analytic - numeric) <= allowed  # False for NaN
 
-    def _note(self, report, place, numeric, analytic, scale):
+    def _record(self, report, place, numeric, analytic, scale):
         error = abs(analytic - numeric)
         error = np.inf if np.isnan(error) else error
         if report.worst_index is None or error > report.absolute_error:
             report.worst_index = place if type(place) is tuple else None
             report.numeric, report.analytic = numeric, analytic
             report.absolute_error = max(error, report.absolute_error)
-            # A gradient that is zero but for rounding has no scale that an error could be relative to.
+            # A gradient that is zero up to rounding has no scale for a relative error.
             is_zero = scale <= self._rounding / self._settings.eps and error <= scale
             report.relative_error = 0.0 if is_zero else error / scale if scale else error

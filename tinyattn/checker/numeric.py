@@ -1,10 +1,9 @@
-"""Slopes by differences: the central difference, its extrapolation, and the test for a kink.
+"""Slopes by finite differences: the central difference, its extrapolation, and the test for a kink.
 
 The central difference (f(x + h) - f(x - h)) / 2h errs by truncation, f''' h^2 / 6, and by rounding, u |f| / h with
-u = 1.1e-16. In float64 the sum is least, about 1e-11, near h = 1e-5: good enough for nearly every element, and cheap.
-An element where it disagrees with the gradient gets a second opinion: Richardson's extrapolation over a ladder of
-steps removes the truncation error term by term, so that large steps, which round little, can be used. Only where that
-disagrees too is the gradient called wrong.
+u = 1.1e-16. In float64 the sum is smallest, about 1e-11, near h = 1e-5: accurate enough for nearly every element, and
+cheap. If it disagrees with the gradient of an element, Richardson extrapolation over a sequence of steps decides: it
+removes the truncation error term by term, so that large steps, which have little rounding error, can be used.
 
 Source: C. J. F. Ridders, "Accurate computation of F'(x) and F'(x) F''(x)" (1982).
 """
@@ -43,13 +42,18 @@ class Line:
         return self.slope(h, -h)
 
     def slopes(self, h, middle):
-        """The central difference and those to the left and to the right, given the values at 0: two evaluations."""
+        """The central, left and right differences, given the values at 0: two evaluations."""
         above, below = self._values(h), self._values(-h)
         central = self._quotient(above, below, 2 * h)
         return central, self._quotient(middle, below, h), self._quotient(above, middle, h)
 
+    def complex_slope(self, h):
+        """The slope from one evaluation at the imaginary distance ``h``, for analytic functions."""
+        values = zip(self._values(1j * h), self._cotangents, strict=True)
+        return sum(float(np.sum(np.imag(value) / h * cotangent)) for value, cotangent in values)
+
     def _quotient(self, above, below, distance):
-        """Outputs are subtracted before they are contracted: those that stay as they are then leave no rounding."""
+        """Outputs are subtracted before they are contracted, so that unchanged outputs add no rounding error."""
         total = 0.0
         for high, low, cotangent in zip(above, below, self._cotangents, strict=True):
             with np.errstate(invalid="ignore"):
@@ -59,11 +63,11 @@ class Line:
 
 
 def extrapolated(line, start, target=0.0):
-    """The slope at 0 from a ladder of central differences: ``(slope, estimated error, step)``.
+    """The slope at 0 by Richardson extrapolation of central differences: ``(slope, estimated error, step)``.
 
     Args:
         line: a ``Line``.
-        start: the first step; each further one is half as large. Steps where the function is not finite are left out.
+        start: the first step; each next one is half as large. Steps where the function is not finite are skipped.
         target: stop as soon as the estimated error is below this.
 
     >>> line = Line(lambda t: [np.sin(t)], [np.array(1.0)])
@@ -98,15 +102,16 @@ def extrapolated(line, start, target=0.0):
 def kink(line, h, analytic, tolerance, noise=0.0):
     """The slopes ``(left, right)`` where the function has no derivative within ``h`` of the point, else None.
 
-    Where a function is smooth the slopes to either side differ by h f'', in proportion to the step. At a kink they
-    differ by as much as they are large themselves, and every number between them is a subgradient, so that the
-    convention of an operation may choose any. A gradient outside is wrong, kink or not: then None is returned too.
+    Where a function is smooth, the one-sided slopes differ by h f'', in proportion to the step. At a kink the
+    difference is as large as the slopes, and every number between them is a subgradient, which an operation may return
+    by convention. A gradient outside that interval is wrong, kink or not: then None is returned too.
 
     Args:
         line: a ``Line``.
         h: the step.
-        analytic: the gradient given, and by how much (``tolerance``) it may lie outside the two slopes.
-        noise: what rounding may do to a slope with the step ``h``.
+        analytic: the gradient to check.
+        tolerance: how far it may lie outside the two slopes.
+        noise: the rounding error of a slope with the step ``h``.
     """
     left, right = line.slope(0.0, -h), line.slope(h, 0.0)
     if not (math.isfinite(left) and math.isfinite(right)):
@@ -123,7 +128,7 @@ def kink(line, h, analytic, tolerance, noise=0.0):
 
 
 def bends(left, right, scale=0.0, noise=0.0):
-    """Whether the slopes to either side differ by more than the curvature of a smooth function explains.
+    """Whether the one-sided slopes differ by more than the curvature of a smooth function explains.
 
     >>> bends(1.0, 1.000001), bends(0.0, 1.0)
     (False, True)
@@ -132,7 +137,7 @@ def bends(left, right, scale=0.0, noise=0.0):
 
 
 def _in_proportion(line, h, bend):
-    """Whether the slopes to either side differ in proportion to the step, as those of a smooth function do."""
+    """Whether the one-sided slopes differ in proportion to the step, as those of a smooth function do."""
 
     def bend_at(step):
         return line.slope(step, 0.0) - line.slope(0.0, -step)

@@ -1,8 +1,8 @@
-"""The function under check as a problem in arrays: values at a point, and gradients there.
+"""The function under check in terms of arrays: its values at a point, and its gradients there.
 
-A problem owns working copies of its arguments, in which the checker moves one element at a time. The user's tensors
-are never written to; a module's parameters are lent a working copy for the time of the check and get their own array
-back, bit for bit.
+A problem owns working copies of its arguments, and the checker moves one element of them at a time. The user's tensors
+are never written to. The parameters of a module use the working copies during the check and get their own arrays back
+after it. This is the only module of the checker that uses private attributes of a Tensor.
 """
 
 import contextlib
@@ -13,13 +13,14 @@ import numpy as np
 from ..autograd import Tensor, enable_grad, grad
 from ..backend import backend_of
 from .containers import flatten, rebuild
+from .numeric import Line
 
 
 class Argument:
     """One array whose gradient is checked.
 
-    ``array`` is the working copy, on its device. It never overlaps itself (an expanded input would otherwise move in
-    several places at once) but keeps the order of its axes in memory, so that transposed inputs stay transposed.
+    ``array`` is the working copy, on its device. Its elements do not overlap in memory (in an expanded input one
+    element would move in several places), but the order of its axes is kept, so that a transposed input stays so.
     """
 
     def __init__(self, name, original, parameter=None, dtype=None, backend=None):
@@ -27,7 +28,7 @@ class Argument:
         self.parameter = parameter
         source = original._data if isinstance(original, Tensor) else original
         self.backend = backend or backend_of(source)
-        self.start = np.array(backend_of(source).to_host(source), dtype=dtype, order="K", copy=True)
+        self.start = np.array(backend_of(source).to_host(source), dtype=dtype, order="K")
         self.array = self.backend.asarray(self.start.copy(order="K"))
 
     @property
@@ -38,26 +39,42 @@ class Argument:
         return itertools.product(*map(range, self.start.shape))
 
     def move(self, index, distance):
-        """Put one element (or, with an array as ``index``, all along a direction) at a distance from its start."""
+        """Move one element, or all along a direction (an array as ``index``), to a distance from the start."""
         if isinstance(index, tuple):
             self.array[index] = self.start[index] + distance
         else:
             self.array[...] = self.backend.asarray(self.start + distance * index)
 
     def restore(self, index):
-        """Put the start back, to the bit."""
+        """Undo ``move``, bit for bit."""
         if isinstance(index, tuple):
             self.array[index] = self.start[index]
         else:
             self.array[...] = self.backend.asarray(self.start.copy())
 
     def unchanged(self):
-        """Whether the working copy still holds what was put into it."""
+        """Whether the working copy still holds the start."""
         held = np.asarray(self.backend.to_host(self.array))
         return held.shape == self.start.shape and held.tobytes() == self.start.tobytes()
 
 
-class FirstOrder:
+class Problem:
+    """What first and second order share: ``values()``, ``gradients(cotangents)``, and lines through the point."""
+
+    def line(self, argument, place, cotangents):
+        """The values along one line, as a ``Line``: ``place`` is an index, or a direction as an array."""
+
+        def values(distance):
+            argument.move(place, distance)
+            try:
+                return self.values()
+            finally:
+                argument.restore(place)
+
+        return Line(values, cotangents)
+
+
+class FirstOrder(Problem):
     """The function itself: values are its outputs, gradients those of its arguments."""
 
     order = 1
@@ -65,13 +82,13 @@ class FirstOrder:
     def __init__(self, fn, inputs, arguments, slots):
         self._fn = fn
         self._inputs = inputs
-        # For each leaf of the inputs: a checked Argument, or what is passed as it is.
+        # For each leaf of the inputs: its Argument, or the value that is passed on unchanged.
         self._slots = slots
         self.arguments = arguments
         self.evaluations = 0
 
     def run(self):
-        """Call the function on fresh leaves: ``(leaves, outputs)``, both in a fixed order."""
+        """Call the function on fresh leaf tensors: ``(leaves, outputs)``, both in a fixed order."""
         self.evaluations += 1
         tensors = {}
         for argument in self.arguments:
@@ -96,6 +113,14 @@ class FirstOrder:
         leaves, outputs = self.run()
         return _on_host(_gradients(outputs, leaves, self.as_tensors(cotangents, outputs)))
 
+    def with_dtype(self, dtype):
+        """The same function with working copies of another dtype."""
+        twins = {
+            a: Argument(a.name, a.start, a.parameter, dtype, a.backend) for a in self.arguments
+        }
+        slots = [twins.get(s, s) if isinstance(s, Argument) else s for s in self._slots]
+        return FirstOrder(self._fn, self._inputs, list(twins.values()), slots)
+
     @staticmethod
     def as_tensors(cotangents, outputs):
         return [
@@ -104,10 +129,10 @@ class FirstOrder:
         ]
 
 
-class SecondOrder:
-    """The gradient as a function of the arguments and of the cotangents: both of its derivatives are checked.
+class SecondOrder(Problem):
+    """The gradient as a function of the arguments and of the cotangents; it is differentiated by both.
 
-    Its values come from an ordinary backward, kernels included; its gradients from a recorded backward, by the rules.
+    Its values come from an ordinary backward pass, with kernels; its gradients from a recorded one, by the rules.
     """
 
     order = 2
@@ -117,7 +142,7 @@ class SecondOrder:
         self._cotangents = [
             Argument("cotangent" if len(cotangents) == 1 else f"cotangent[{position}]", cotangent)
             for position, cotangent in enumerate(cotangents)
-        ]  # on the host, and copied at each call to the device of the output
+        ]  # on the host; each call copies them to the device of the output
         self.arguments = [*first.arguments, *self._cotangents]
 
     @property
@@ -131,7 +156,7 @@ class SecondOrder:
             cotangent = Tensor(argument.array, True, dtype=output.dtype, device=output.device)
             cotangents.append(cotangent)
         firsts = _gradients(outputs, leaves, cotangents, create_graph)
-        # An argument that the graph does not reach has the gradient zero, everywhere.
+        # An argument that the graph does not reach has a gradient of zero everywhere.
         return leaves + cotangents, [first for first in firsts if first is not None]
 
     def values(self):
@@ -201,12 +226,12 @@ def named_parameters(params):
 
 
 @contextlib.contextmanager
-def lent_arrays(arguments):
-    """Parameters hold the working copies inside the block, and their own arrays again after it."""
-    lent = [argument for argument in arguments if argument.parameter is not None]
-    own = [(a.parameter, a.parameter._data, a.parameter._requires_grad) for a in lent]
+def parameters_swapped(arguments):
+    """Parameters hold the working copies inside the block, and their own arrays after it."""
+    swapped = [argument for argument in arguments if argument.parameter is not None]
+    own = [(a.parameter, a.parameter._data, a.parameter._requires_grad) for a in swapped]
     try:
-        for argument in lent:
+        for argument in swapped:
             argument.parameter._data = argument.array
             argument.parameter._requires_grad = True
         yield

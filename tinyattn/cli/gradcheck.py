@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..autograd import PRIMITIVES
-from ..checker import examine
+from ..checker import gradient_report
 from ..data import InputError
 from ..survey.blocks import BLOCKS, check_block
 from ..survey.mutations import CHECKS, MISTAKES, break_rule
@@ -194,7 +194,7 @@ def _check_parameter(loss, named, checked, order, seed):
     try:
         for parameter, array in own:
             parameter._data = array.astype(np.float64)
-        return examine(
+        return gradient_report(
             loss,
             (),
             params={checked: dict(named)[checked]},

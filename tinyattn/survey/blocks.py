@@ -14,7 +14,7 @@ from .. import models, nn
 from ..attention import attention_kinds, scaled_dot_product_attention
 from ..autograd import Tensor
 from ..backend import Random, use_random
-from ..checker import examine
+from ..checker import gradient_report
 from ..checker.report import GradcheckError
 from ..ops import cross_entropy, einsum, softmax
 from .primitives import TOLERANCES, Row
@@ -48,7 +48,7 @@ def check_block(block, device=None, order=2, seed=0, mode="full"):
         ]
         params = () if module is None else module
         settings = {**TOLERANCES, "order": order, "seed": seed, "mode": mode}
-        row.add(examine(fn, inputs, params=params, upcast=True, **settings))
+        row.add(gradient_report(fn, inputs, params=params, upcast=True, **settings))
     # A block that crashes is a fault of its row, not the end of the survey.
     except Exception as error:
         row.cases += 1

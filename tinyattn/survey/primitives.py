@@ -9,7 +9,7 @@ import numpy as np
 from ..autograd import PRIMITIVES, Tensor, reference
 from ..autograd.primitive import registered_kernels
 from ..backend import get_backend, is_array
-from ..checker import examine
+from ..checker import gradient_report
 from ..checker.report import GradcheckError
 from .cases import CASES
 
@@ -110,7 +110,7 @@ def check_case(name, inputs, parameters, **settings):
 
     call.__name__ = name
     checked = [inputs[position] for position in differentiable]
-    return examine(call, checked, **{**TOLERANCES, **settings})
+    return gradient_report(call, checked, **{**TOLERANCES, **settings})
 
 
 def on_device(case, device=None, seed=0):

@@ -1,4 +1,4 @@
-"""Names for what was checked, and the call that checks it again."""
+"""The call that reproduces a check, as text."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _LITERAL_ELEMENTS = 12
 
 
 def function_name(fn):
-    """A readable name of a function, module, partial or primitive.
+    """A readable name of a function, a module, a partial or a primitive.
 
     >>> function_name(len)
     'len'
@@ -20,8 +20,8 @@ def function_name(fn):
 
 def call_text(fn, inputs, params, settings, upcast):
     """The call of ``gradcheck`` in Python, with the content of small inputs and the shapes of large ones."""
-    words = iter([_Literal(leaf) for _, leaf in flatten(inputs, "inputs")])
-    arguments = [function_name(fn), repr(rebuild(inputs, words))]
+    literals = iter([_Literal(leaf) for _, leaf in flatten(inputs, "inputs")])
+    arguments = [function_name(fn), repr(rebuild(inputs, literals))]
     if hasattr(params, "named_parameters"):
         arguments.append(f"params={type(params).__name__.lower()}")
     elif not (isinstance(params, (tuple, list)) and not params):
@@ -37,7 +37,7 @@ def call_text(fn, inputs, params, settings, upcast):
 
 
 class _Literal:
-    """What stands for one leaf in the text of a call."""
+    """The text of one leaf of the inputs."""
 
     def __init__(self, leaf):
         self._leaf = leaf
@@ -52,17 +52,3 @@ class _Literal:
         else:
             content = f"<{array.dtype} of shape {array.shape}>"
         return f"ta.tensor({content})" if isinstance(leaf, Tensor) else content
-
-
-def operations_of(problem):
-    """The names of the primitives in the function's graph, in the order of their first use."""
-    _, outputs = problem.run()
-    stack = [output._node for output in outputs if output._node is not None]
-    seen = set(stack)
-    while stack:
-        for parent in stack.pop().parents or ():
-            if parent is not None and not isinstance(parent, Tensor) and parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
-    names = [node.primitive.name for node in sorted(seen, key=lambda node: node.order)]
-    return tuple(dict.fromkeys(names))
