@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backend import backend_of, is_array
 from .inputs import fresh_array, plain_input, raw
+from .numpy_protocol import AskedOfTheType, call_function, call_ufunc
 
 
 class Tensor:
@@ -33,7 +34,8 @@ class Tensor:
     __slots__ = ("_data", "_node", "_requires_grad", "_version", "_hooks", "grad", "__weakref__")
 
     is_tensor = True
-    __array_ufunc__ = None  # so that NumPy leaves `array * tensor` to __rmul__
+    __array_ufunc__ = AskedOfTheType(call_ufunc)
+    __array_function__ = call_function
 
     def __init__(self, data, requires_grad=False, dtype=None, device=None):
         self._data = fresh_array(data, dtype, device)

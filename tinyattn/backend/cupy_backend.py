@@ -134,6 +134,8 @@ def _reporting(name):
     method = getattr(cupy.ndarray, name)
 
     def write(self, *args, **kwargs):
+        if args and getattr(args[0], "is_tensor", False):
+            return NotImplemented  # `x.data -= tensor` is then `x.data = x.data - tensor`
         result = method(self, *args, **kwargs)
         self._report()
         return result

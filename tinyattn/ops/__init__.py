@@ -1,6 +1,6 @@
 """The operations: one file a family, each operation a rule beside its vector-Jacobian products."""
 
-from . import methods
+from . import methods, numpy_functions
 from .activations import erf, gelu, relu, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
 from .conversion import astype, to_device
