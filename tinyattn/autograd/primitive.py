@@ -119,7 +119,20 @@ class Primitive:
 
     def differentiable(self, position):
         """Whether the input at ``position`` has a vector-Jacobian product."""
-        return self.variadic or position in self.vjps
+        return (0 if self.variadic else position) in self.vjps
+
+    def require_vjp(self, position):
+        """Raise TypeError where the gradient of an input is asked for that nobody has written down."""
+        if self.differentiable(position):
+            return
+        what, decorator = "", f"@{self.name}.vjp"
+        if len(self.input_names) > 1:
+            what = f" for its input {self.input_names[position]}"
+            decorator += f'("{self.input_names[position]}")'
+        raise TypeError(
+            f"primitive {self.name} has no vjp{what}: write its backward with the decorator {decorator}, "
+            "or pass x.detach() where no gradient is meant to flow"
+        )
 
     def cotangent(self, position, g, out, inputs, parameters):
         """The cotangent of one input, by the rule: on arrays gives an array, on tensors a recorded tensor."""
@@ -137,7 +150,9 @@ class Primitive:
         """Which inputs, and whether the output, the products for the ``wanted`` inputs read."""
         plan = self._saved_positions.get(wanted)
         if plan is None:
-            if self.variadic:
+            if not self.vjps:
+                plan = ((False,) * len(wanted), False)
+            elif self.variadic:
                 _, out, inputs, *_ = inspect.signature(self.vjps[0]).parameters
                 save = not inputs.startswith("_")
                 plan = ((save,) * len(wanted), not out.startswith("_"))
@@ -145,7 +160,7 @@ class Primitive:
                 save_out = False
                 save = [False] * len(self.input_names)
                 for position, is_wanted in enumerate(wanted):
-                    if not is_wanted:
+                    if not is_wanted or position not in self.vjps:
                         continue
                     _, out, *names = list(inspect.signature(self.vjps[position]).parameters)
                     save_out |= not out.startswith("_")
@@ -226,7 +241,7 @@ class Primitive:
             tensor._version = inputs[0]._version
         if mode.grad and True in wanted and out.dtype.kind in "fc":
             node = self._record(tensor, inputs, arrays, parameters, wanted, kernel, residuals, line)
-            if mode.first_order and node is not None and kernel is not None:
+            if mode.first_order and kernel is not None:
                 self._forget_inputs_of_rule(node, kernel)
         return tensor
 
@@ -244,13 +259,7 @@ class Primitive:
     def _record(self, tensor, inputs, arrays, parameters, wanted, kernel, residuals, line):
         parents = []
         for position, value in enumerate(inputs):
-            if wanted[position] and self.differentiable(position):
-                parents.append(value._node or value)
-            else:
-                parents.append(None)
-                wanted[position] = False
-        if True not in wanted:
-            return None
+            parents.append((value._node or value) if wanted[position] else None)
         save, save_out = self._what_to_save(tuple(wanted))
         node = Node()
         node.primitive = self

@@ -182,6 +182,7 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         cotangent = None if cotangents is None else cotangents[position]
         fresh = cotangent is not None and cotangent is not g
         if cotangent is None:  # there is no kernel, or it leaves this input to the rule
+            node.primitive.require_vjp(position)
             if inputs is None:
                 names = node.primitive.input_names
                 name = names[position] if names else f"input {position}"
