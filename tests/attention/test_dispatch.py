@@ -1,10 +1,10 @@
-"""The one signature of attention: what it refuses, and how other kinds plug in."""
+"""The public attention function: the arguments it refuses, and how other kinds plug in."""
 
 import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.attention import attention_kinds, dispatch, register_kind
+from tinyattn.attention import AttentionKind, Option, attention_kinds, kinds, register_kind
 
 
 @pytest.fixture
@@ -15,10 +15,10 @@ def tensor(device):
 @pytest.fixture
 def registered():
     """Register a kind of attention for the length of a test."""
-    before = dict(dispatch._KINDS)
+    before = dict(kinds._REGISTRY)
     yield register_kind
-    dispatch._KINDS.clear()
-    dispatch._KINDS.update(before)
+    kinds._REGISTRY.clear()
+    kinds._REGISTRY.update(before)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,24 @@ def test_another_kind_plugs_in_with_its_own_options(tensor, registered):
     q, k, v = tensor(3, 2), tensor(4, 2), tensor(4, 2)
     seen = {}
 
-    def nearest(q, k, v, *, mask, causal, scale, window=1):
+    def nearest(q, k, v, *, mask, causal, scale, window):
         seen.update(mask=mask, causal=causal, scale=scale, window=window)
         return v[:3]
 
-    registered("nearest", nearest)
+    options = {"window": Option(1, "Keys that a query sees.", minimum=1)}
+    unsupported = frozenset({"dropout"})
+    registered(
+        AttentionKind(
+            "nearest", nearest, options=options, has_weights=False, unsupported=unsupported
+        )
+    )
     assert "nearest" in attention_kinds()
     out = ta.scaled_dot_product_attention(q, k, v, causal=True, kind="nearest", window=5)
     assert out.shape == (3, 2)
     assert seen == {"mask": None, "causal": True, "scale": None, "window": 5}
     with pytest.raises(ValueError, match="takes no dropout_p"):
         ta.scaled_dot_product_attention(q, k, v, kind="nearest", dropout_p=0.1)
-    with pytest.raises(ValueError, match="keeps no weights"):
+    with pytest.raises(ValueError, match="has no weights"):
         ta.scaled_dot_product_attention(q, k, v, kind="nearest", return_weights=True)
     with pytest.raises(TypeError, match=r"ranks.*window"):
         ta.scaled_dot_product_attention(q, k, v, kind="nearest", ranks=2)

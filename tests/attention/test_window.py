@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
+from tinyattn.attention import window as window_module
 
 from .equality import assert_equal_attention, draw, error_against_float64
 
@@ -14,7 +15,9 @@ def window_mask(queries, keys, window, global_tokens, causal):
     j = np.arange(keys)
     if causal:
         return ((j > i - window) | (j < global_tokens)) & (j <= i)
-    return (abs(i - j) <= window // 2) | (j < global_tokens) | (i < global_tokens)
+    after = (window - 1) // 2
+    near = (j - i <= after) & (i - j < window - after)
+    return near | (j < global_tokens) | (i < global_tokens)
 
 
 def by_window(**options):
@@ -68,6 +71,57 @@ def test_the_last_queries_of_a_cache_see_what_they_would_in_the_whole(
     assert_equal_attention(
         function, by_mask(mask, device), draw(random, queries, keys), random, device
     )
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+def test_away_from_the_ends_a_query_sees_as_many_keys_as_the_window_is_long(window):
+    _, weights = ta.scaled_dot_product_attention(
+        *[ta.zeros((15, 1))] * 3, kind="window", window=window, return_weights=True
+    )
+    (seen,) = np.nonzero(weights.numpy()[7])
+    after = (window - 1) // 2
+    assert seen.tolist() == list(range(7 + after - window + 1, 7 + after + 1))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_infinite_scores_share_the_weight_as_in_dense_attention(causal, device):
+    values = {"q": np.ones((7, 1)), "k": np.zeros((7, 1)), "v": np.arange(7.0)[:, None]}
+    values["k"][0] = np.inf
+    results = []
+    for options in ({"kind": "window", "window": 2}, {"kind": "dense"}):
+        x = {name: ta.tensor(a, requires_grad=True, device=device) for name, a in values.items()}
+        with np.errstate(invalid="ignore"):
+            out = ta.scaled_dot_product_attention(**x, causal=causal, **options)
+            out.backward(ta.tensor(np.ones((7, 1)), device=device))
+        results.append((out.numpy()[:2], x["v"].grad.numpy()))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    assert np.isfinite(results[0][1]).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("huge", [4000, 10**20])
+def test_a_window_longer_than_the_sequence_costs_no_more_than_the_sequence(
+    huge, causal, random, device, monkeypatch
+):
+    sizes = []
+    rule = window_module.sees
+
+    def observed(query, key, *args, **options):
+        sizes.append(np.broadcast_shapes(query.shape, key.shape))
+        return rule(query, key, *args, **options)
+
+    monkeypatch.setattr(window_module, "sees", observed)
+    arrays = draw(random, 16)
+    function = by_window(window=huge, global_tokens=huge, causal=causal)
+    expected = by_mask(np.tril(np.ones((16, 16), bool)) | (not causal), device)
+    assert_equal_attention(function, expected, arrays, random, device)
+    function(
+        *(
+            ta.tensor(a[..., -3:, :] if i == 0 and causal else a, device=device)
+            for i, a in enumerate(arrays)
+        )
+    )
+    assert max(np.prod(size) for size in sizes) <= 16 * 16
 
 
 def test_a_global_key_inside_the_window_is_counted_once():

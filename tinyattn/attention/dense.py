@@ -1,7 +1,7 @@
-"""Scaled dot-product attention, dense: every query meets every key, and all scores are one array.
+"""Dense scaled dot-product attention: the scores of all queries and keys are one array.
 
-Twice: as one primitive with its whole backward written by hand, and composed of recorded operations, whose weights
-can be looked at, forward and backward.
+It is defined twice: ``attention`` is one primitive, its whole backward written by hand; ``dense_attention`` is composed
+of recorded operations, so that its scores and weights can be observed and replaced, forward and backward.
 """
 
 import math
@@ -12,6 +12,8 @@ from ..autograd import primitive
 from ..backend import array_namespace
 from ..ops import broadcast_to, dropout, matmul, softmax, swapaxes, where
 from ..ops.dropout import dropout_by_key
+from ..ops.softmax import softmax_vjp
+from .kinds import AttentionKind
 from .masks import visible_keys
 
 
@@ -82,8 +84,7 @@ def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
     dweights = g @ _transposed(v)
     if dropout_p:
         dweights = dweights * _dropout_factors(weights, v, dropout_p, key)
-    xp = array_namespace(dweights)
-    return weights * (dweights - xp.sum(weights * dweights, axis=-1, keepdims=True))
+    return softmax_vjp(dweights, weights, None)
 
 
 def _weights(q, k, mask, causal, scale):
@@ -116,10 +117,15 @@ def _transposed(x):
     return array_namespace(x).swapaxes(x, -1, -2)
 
 
-def dense_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=None):
-    """What ``attention`` computes, composed of recorded operations: the output and the weights before dropout.
+def dense_attention(
+    q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=None, on_scores=None, on_weights=None
+):
+    """``attention`` composed of recorded operations: the output, and the weights before dropout.
 
-    ``weights.retain_grad()`` keeps their gradient at the next backward.
+    Args:
+        q, k, v, mask, causal, dropout_p, scale: as for ``attention``.
+        on_scores, on_weights: functions from the scores before the mask, and from the weights after the softmax, both
+            (..., queries, keys), to what takes their place. ``weights.retain_grad()`` in one keeps the gradient.
 
     >>> import tinyattn as ta
     >>> q, k, v = ta.tensor([[1.0]]), ta.tensor([[0.0], [0.0]]), ta.tensor([[2.0], [4.0]])
@@ -128,11 +134,20 @@ def dense_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
     ([[3.0]], [[0.5, 0.5]])
     """
     scores = matmul(q * _factor(q, scale), swapaxes(k, -1, -2))  # (..., queries, keys)
+    if on_scores is not None:
+        scores = on_scores(scores)
     visible = visible_keys(q, k, mask, causal)
     if visible is not None:
         scores = where(visible, scores, -math.inf)
     weights = softmax(scores)
+    if on_weights is not None:
+        weights = on_weights(weights)
     kept = weights
     if dropout_p:
         kept = dropout(broadcast_to(weights, _weights_shape(weights, v)), dropout_p)
     return matmul(kept, v), weights
+
+
+DENSE = AttentionKind(
+    "dense", lambda q, k, v, **shared: dense_attention(q, k, v, **shared)[0], is_exact=True
+)

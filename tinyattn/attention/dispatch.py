@@ -1,6 +1,4 @@
-"""The one signature of attention, and the register of the ways to compute it."""
-
-import inspect
+"""Public attention function: it checks the arguments and calls the function of the kind."""
 
 import numpy as np
 
@@ -8,47 +6,7 @@ from ..autograd import Tensor
 from ..backend import backend_of, is_array
 from ..ops.dropout import check_probability
 from .dense import dense_attention
-from .flash import flash_attention
-from .linear import linear_attention
-from .ring import ring_over_sequence
-from .window import sliding_window_attention
-
-_KINDS = {}  # name -> (function, the names of its own options)
-_SHARED = ("mask", "causal", "scale", "dropout_p")
-_NAMES_IN_PYTORCH = {"attn_mask": "mask", "is_causal": "causal"}
-
-
-def register_kind(name, function):
-    """Make ``function(q, k, v, *, mask, causal, scale, ...)`` available as ``kind=name``.
-
-    Further keyword arguments of the function become options of the call. Those of the shared arguments that it lacks
-    (``dropout_p``, for many) are refused in the call with an error that says so.
-    """
-    keywords = [
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    ]
-    _KINDS[name] = (function, keywords)
-
-
-def attention_kinds():
-    """The names that ``kind`` may have.
-
-    >>> "dense" in attention_kinds()
-    True
-    """
-    return ("auto", "dense", *sorted(_KINDS))
-
-
-def attention_options(kind):
-    """The further arguments that ``kind`` takes.
-
-    >>> attention_options("window")
-    ('window', 'global_tokens')
-    """
-    _, keywords = _KINDS.get(kind, (None, ()))
-    return tuple(name for name in keywords if name not in _SHARED)
+from .kinds import attention_kind
 
 
 def scaled_dot_product_attention(
@@ -75,18 +33,19 @@ def scaled_dot_product_attention(
             keys needs. (PyTorch aligns at the first ones.) Together with ``mask``, a key must be allowed by both.
         dropout_p: the probability that a weight is dropped, whenever it is above 0: evaluation passes 0.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
-        kind: how it is computed. ``"auto"`` is the fastest that gives exactly this result; ``"dense"`` is composed of
-            single recorded operations; ``attention_kinds()`` lists the others, some of which are other functions.
+        kind: how it is computed. ``"auto"`` is the fastest kind that gives exactly this result; ``"dense"`` is composed
+            of single recorded operations; ``attention_kinds()`` lists the others, some of which are other functions.
         return_weights: return ``(output, weights)``, the weights before dropout, (..., heads, queries, keys), as a
-            part of the graph: ``weights.retain_grad()`` shows their gradient. It means ``kind="dense"``.
-        options: further arguments of a kind, such as ``window=8``.
+            part of the graph: ``weights.retain_grad()`` keeps their gradient. All scores are then computed, whatever
+            the kind, under its visibility rule.
+        options: options of the kind, such as ``window=8``.
 
     Returns:
         (..., heads, queries, value_dim). A query without a visible key gets 0, and no gradient.
 
     Raises:
         TypeError: for a mask that is not boolean (zeros and ones would be added to the scores by other libraries).
-        ValueError: for shapes that do not fit, and for an unknown kind.
+        ValueError: for shapes that do not fit, an unknown kind, and what the kind does not support.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
 
@@ -100,45 +59,22 @@ def scaled_dot_product_attention(
     mask = _mask_array(mask, q)
     _check_shapes(q, k, v, mask)
     check_probability(dropout_p, "dropout_p")
-    shared = {"mask": mask, "causal": causal, "scale": scale, "dropout_p": dropout_p}
-    if return_weights and kind not in ("auto", "dense"):
-        raise ValueError(
-            f'kind="{kind}" keeps no weights: return_weights=True goes with kind="dense"'
-        )
-    if kind == "dense" or (kind == "auto" and return_weights):
-        _refuse_options(kind, options, ())
-        output, weights = dense_attention(q, k, v, **shared)
-        return (output, weights) if return_weights else output
-    if kind == "auto":
-        _refuse_options(kind, options, ())
-        return flash_attention(q, k, v, **shared)
-    if kind not in _KINDS:
-        raise ValueError(
-            f"scaled_dot_product_attention() got kind={kind!r}: "
-            f"expected one of {', '.join(attention_kinds())}"
-        )
-    function, keywords = _KINDS[kind]
-    _refuse_options(kind, options, attention_options(kind))
-    for name, value in shared.items():
-        if name in keywords:
-            options[name] = value
-        elif value is not None and value is not False and value != 0:
-            raise ValueError(f'kind="{kind}" of attention takes no {name}, got {name}={value!r}')
-    return function(q, k, v, **options)
-
-
-def _refuse_options(kind, options, known):
-    for name in options:
-        if name in _NAMES_IN_PYTORCH:
-            raise TypeError(
-                f"scaled_dot_product_attention() got an argument {name}: it is called {_NAMES_IN_PYTORCH[name]} here; "
-                "a mask is boolean, and causal is aligned at the last query and the last key"
-            )
-        if name not in known:
-            raise TypeError(
-                f'scaled_dot_product_attention() got an argument {name}, which kind="{kind}" does not take: '
-                f"expected {', '.join(known) or 'no further ones'}"
-            )
+    kind = attention_kind(kind)
+    options = kind.complete(options)
+    if return_weights:
+        if not kind.has_weights:
+            raise ValueError(f'kind="{kind.name}" has no weights: leave out return_weights=True')
+        mask = kind.mask(q, k, mask, causal, options)
+        return dense_attention(q, k, v, mask=mask, dropout_p=dropout_p, scale=scale)
+    if kind.supports("mask"):
+        options["mask"] = mask
+    elif mask is not None:
+        raise ValueError(f'kind="{kind.name}" of attention takes no mask')
+    if kind.supports("dropout"):
+        options["dropout_p"] = dropout_p
+    elif dropout_p:
+        raise ValueError(f'kind="{kind.name}" of attention takes no dropout_p, got {dropout_p}')
+    return kind.function(q, k, v, causal=causal, scale=scale, **options)
 
 
 def _mask_array(mask, q):
@@ -189,9 +125,3 @@ def _check_shapes(q, k, v, mask):
             f"{got}, and a mask of shape {mask.shape}: expected one that broadcasts to "
             f"(..., queries, keys) = {scores}; a mask of keys alone, (batch, keys), is mask[:, None, None, :]"
         )
-
-
-register_kind("flash", flash_attention)
-register_kind("window", sliding_window_attention)
-register_kind("linear", linear_attention)
-register_kind("ring", ring_over_sequence)

@@ -14,6 +14,7 @@ Source: A. Katharopoulos, A. Vyas, N. Pappas and F. Fleuret, "Transformers are R
 from ..autograd import primitive
 from ..backend import array_namespace
 from ..ops import concatenate, matmul, ones_like, swapaxes, where, zeros
+from .kinds import AttentionKind, Option
 
 
 @primitive
@@ -176,8 +177,9 @@ class LinearState:
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(self, feature_map=elu_plus_one, scale=None):
+    def __init__(self, feature_map=elu_plus_one, chunk=64, scale=None):
         self._feature_map = feature_map
+        self._chunk = chunk
         self._scale = scale
         self._sums = None  # (..., head_dim, value_dim + 1), the last column is z
 
@@ -186,9 +188,22 @@ class LinearState:
         f = self._feature_map(q if self._scale is None else q * self._scale)
         h = self._feature_map(k)
         u = concatenate([v, ones_like(v[..., :1])], axis=-1)
-        y = causal_product(f, h, u)
+        y = causal_product(f, h, u, chunk=self._chunk)
         if self._sums is not None:
             y = y + matmul(f, self._sums)
         seen = matmul(swapaxes(h, -1, -2), u)
         self._sums = seen if self._sums is None else self._sums + seen
         return normalised(y)
+
+
+LINEAR = AttentionKind(
+    "linear",
+    linear_attention,
+    options={
+        "feature_map": Option(elu_plus_one, "Function of tensors to positive features."),
+        "chunk": Option(64, "Positions computed at once; affects the speed only [characters].", 1),
+    },
+    has_weights=False,
+    prefix_state=LinearState,
+    unsupported=frozenset({"dropout", "alibi"}),
+)

@@ -18,19 +18,13 @@ def causal_mask(queries, keys, xp=np):
     return xp.arange(keys)[None, :] <= xp.arange(queries)[:, None] + (keys - queries)
 
 
-def window_mask(queries, keys, window, global_tokens=0, causal=False):
-    """The (queries, keys) booleans of ``kind="window"``: see ``sliding_window_attention``.
+def causal_visibility(queries, keys, causal, **_options):
+    """The visibility rule of most kinds: the causal mask, or None where every query sees every key.
 
-    >>> window_mask(3, 3, window=2, causal=True).astype(int)
-    array([[1, 0, 0],
-           [1, 1, 0],
-           [0, 1, 1]])
+    >>> causal_visibility(1, 3, causal=True) is None
+    True
     """
-    query, key = np.arange(keys - queries, keys)[:, None], np.arange(keys)
-    if causal:
-        return (key <= query) & ((key > query - window) | (key < global_tokens))
-    near = abs(query - key) <= window // 2
-    return near | (key < global_tokens) | (query < global_tokens)
+    return causal_mask(queries, keys) if causal and queries != 1 else None
 
 
 def visible_keys(q, k, mask, causal):

@@ -15,6 +15,7 @@ from ..autograd import primitive
 from ..backend import backend_of
 from ..kernels.portable.ring_attention import LoneRank, shard_positions
 from .dense import attention
+from .kinds import AttentionKind, Option
 
 __all__ = [
     "LoneRank",
@@ -144,14 +145,13 @@ def split_sequence(x, communicator, layout="zigzag"):
 
 
 def ring_over_sequence(
-    q, k, v, *, mask=None, causal=False, scale=None, ranks=2, layout="zigzag", communicator=None
+    q, k, v, *, causal=False, scale=None, ranks=2, layout="zigzag", communicator=None
 ):
-    """What ``kind="ring"`` calls: dense attention over a sequence that is split over ranks.
+    """The function of ``kind="ring"``: dense attention over a sequence that is split over ranks.
 
     Args:
         q, k, v: (..., length, head_dim): the whole sequence, or with a ``communicator`` this rank's part of it
             (see ``split_sequence``).
-        mask: None; a mask of the whole sequence would have to be split too.
         causal: query i sees the keys up to its own position in the whole sequence.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
         ranks: without a communicator, how many ranks are simulated in this process.
@@ -159,15 +159,13 @@ def ring_over_sequence(
         communicator: an MPI communicator (mpi4py), each of whose ranks makes this call.
 
     Raises:
-        ValueError: for a mask, or queries and keys of different lengths.
+        ValueError: for queries and keys of different lengths.
 
     >>> import tinyattn as ta
     >>> q, v = ta.zeros((1, 3, 1)), ta.tensor([[[1.0], [2.0], [6.0]]])
     >>> ring_over_sequence(q, q, v, causal=True, ranks=2).tolist()
     [[[1.0], [1.5], [3.0]]]
     """
-    if mask is not None:
-        raise ValueError("ring attention takes no mask: leave padding out, or use causal=True")
     if q.shape[-2] != k.shape[-2]:
         raise ValueError(
             f"ring attention got {q.shape[-2]} queries and {k.shape[-2]} keys: expected one sequence of both"
@@ -185,3 +183,17 @@ def ring_over_sequence(
     return distributed_ring_attention(
         q, k, v, communicator=communicator, positions=positions, causal=causal, scale=scale
     )
+
+
+RING = AttentionKind(
+    "ring",
+    ring_over_sequence,
+    options={
+        "ranks": Option(2, "Simulated ranks that the sequence is split over [ranks].", 1),
+        "layout": Option("zigzag", "Positions of each rank.", choices=("contiguous", "zigzag")),
+        "communicator": Option(None, "MPI communicator whose ranks make the same call."),
+    },
+    is_exact=True,
+    needs_whole_sequence=True,
+    unsupported=frozenset({"mask", "dropout"}),  # a mask would have to be split as well
+)

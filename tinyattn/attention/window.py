@@ -1,8 +1,8 @@
-"""Sliding-window attention with global tokens: each query sees w neighbours and g tokens that everyone sees.
+"""Sliding-window attention with global tokens: each query sees w neighbours, and g first tokens that all queries see.
 
-The sequence is cut into blocks as long as the window reaches. The keys that the queries of a block can see lie in
-that block and the ones beside it, so that all scores of a block are one small matrix: cost and memory are
-O(n (w + g)). A global key that also lies inside the window is counted once, as a global one.
+The sequence is cut into blocks about as long as the window. The keys that the queries of a block can see lie in
+that block and the adjacent ones, so that all scores of a block are one small matrix: time and memory are
+O(n min(w + g, n)). A global key that also lies inside the window is counted once, as a global one.
 
 Source: I. Beltagy, M. Peters and A. Cohan, "Longformer" (2020), section 3.
 """
@@ -14,37 +14,81 @@ import numpy as np
 from ..autograd import primitive
 from ..backend import array_namespace, backend_of
 from ..ops import concatenate
+from ..ops.softmax import softmax, softmax_vjp
 from .dense import attention
+from .kinds import AttentionKind, Option
+
+
+def sees(query, key, causal, window, global_tokens):
+    """Whether the query at one position sees the key at another; both are integer arrays, which broadcast.
+
+    A query sees ``window`` keys. If causal they are the latest ones, its own included; otherwise (window - 1) // 2 of
+    them come after its own, and the rest before. All queries see the ``global_tokens`` first keys, and if not causal
+    the queries there see all keys.
+
+    >>> sees(np.array(4), np.arange(9), causal=False, window=4, global_tokens=1).astype(int)
+    array([1, 0, 1, 1, 1, 1, 0, 0, 0])
+    """
+    after = 0 if causal else (window - 1) // 2
+    distance = query - key
+    near = (distance < window - after) & (distance >= -after)
+    if causal:
+        return (near | (key < global_tokens)) & (distance >= 0)
+    return near | (key < global_tokens) | (query < global_tokens)
+
+
+def visible_in_window(queries, keys, causal, window, global_tokens):
+    """The visibility rule of ``kind="window"``: see ``AttentionKind``.
+
+    >>> visible_in_window(3, 3, causal=True, window=2, global_tokens=0).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 1, 1]])
+    """
+    query, key = np.arange(keys - queries, keys)[:, None], np.arange(keys)
+    return sees(query, key, causal, window, global_tokens)
 
 
 class Band:
-    """Which keys the queries of each block see, for one length and one window: shapes and boolean masks."""
+    """How a sequence is cut into blocks, and which keys each block's queries see: shapes and boolean masks.
+
+    Where blocks would save nothing, as for a window as long as the sequence, the sequence is one block.
+    """
 
     def __init__(self, length, window, global_tokens, causal):
         self.length = length
-        self.global_tokens = min(global_tokens, length)
-        self.before = window - 1 if causal else window // 2  # how far back a query sees
-        self.after = 0 if causal else window // 2
-        self.block = max(self.before, 1)
+        self.global_tokens = global_tokens
+        after = 0 if causal else (window - 1) // 2
+        before = window - 1 - after
+        self.block = max(before, after, 1)
+        self.neighbours = (-1, 0, 1) if after else (-1, 0)  # the adjacent blocks that are in reach
+        if -(-length // self.block) * self.block**2 * len(self.neighbours) >= length**2:
+            self.block, self.neighbours = length, (0,)
         self.blocks = -(-length // self.block)
         self.padded = self.blocks * self.block
-        self.neighbours = (-1, 0) if causal else (-1, 0, 1)  # which blocks lie in reach
 
         query = np.arange(self.padded).reshape(self.blocks, self.block, 1)
         start = (np.arange(self.blocks) * self.block).reshape(-1, 1, 1)
-        key = start + np.arange(-self.block, (len(self.neighbours) - 1) * self.block)
-        in_reach = (key >= query - self.before) & (key <= query + self.after)
-        exists = (key >= self.global_tokens) & (key < length)  # global keys are counted apart
-        self.local_mask = in_reach & exists  # (blocks, block, neighbours * block)
-        global_key = np.arange(self.global_tokens)
-        self.global_mask = np.broadcast_to(
-            (global_key <= query) | (not causal), (self.blocks, self.block, self.global_tokens)
-        )
+        first, last = self.neighbours[0], self.neighbours[-1]
+        key = start + np.arange(first * self.block, (last + 1) * self.block)
+        exists = (key >= global_tokens) & (key < length)  # global keys are counted apart
+        rule = {"causal": causal, "window": window, "global_tokens": global_tokens}
+        local_mask = sees(query, key, **rule) & exists  # (blocks, block, neighbours * block)
+        global_mask = sees(
+            query, np.arange(global_tokens), **rule
+        )  # (blocks, block, global_tokens)
+        # Padding sees nothing: infinite keys would make its weights NaN, and with them the keys' gradients.
+        self._mask = np.concatenate([global_mask, local_mask], axis=-1) & (query < length)
 
     def mask(self, key_mask, like):
-        """The masks of global and local keys side by side, with the keys' own mask taken in."""
+        """Which of the global and local keys each query sees: (..., blocks, block, global_tokens + neighbours * block).
+
+        Args:
+            key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
+            like: an array of the device and namespace of the result.
+        """
         backend = backend_of(like)
-        mask = backend.asarray(np.concatenate([self.global_mask, self.local_mask], axis=-1))
+        mask = backend.asarray(self._mask)
         if key_mask is None:
             return mask
         xp = array_namespace(like)
@@ -113,14 +157,11 @@ def _weights(band, q, k, key_mask, scale):
     )
     allowed = band.mask(getattr(key_mask, "_data", key_mask), getattr(q, "_data", q))
     scores = xp.where(allowed, scores, -math.inf)
-    highest = xp.max(scores, axis=-1, keepdims=True)
-    e = xp.exp(scores - xp.where(highest == -math.inf, 0, highest))
-    total = xp.sum(e, axis=-1, keepdims=True)
-    return e / xp.where(total == 0, 1, total)
+    return softmax.rule(scores)
 
 
 def _score_cotangents(band, weights, g, v):
-    """dS = P (dP - row sum of P dP) with dP = G V^T, for the scores of each block."""
+    """dS from dP = G V^T, for the scores of each block."""
     xp = array_namespace(g)
     cotangents = band.in_blocks(g)
     shared = v[..., None, : band.global_tokens, :]
@@ -131,7 +172,7 @@ def _score_cotangents(band, weights, g, v):
         ],
         axis=-1,
     )
-    return weights * (d_weights - xp.sum(weights * d_weights, axis=-1, keepdims=True))
+    return softmax_vjp(d_weights, weights, None)
 
 
 def _weighted_sum(band, weights, x):
@@ -195,42 +236,34 @@ def window_attention_vjp_v(g, _out, q, k, _v, key_mask, *, window, global_tokens
     return _weighted_sum_adjoint(band, _weights(band, q, k, key_mask, scale), g)
 
 
-def sliding_window_attention(
-    q, k, v, *, mask=None, causal=False, scale=None, window=32, global_tokens=0
-):
-    """Attention in which each query sees the keys near it, and the first ``global_tokens`` keys.
+def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tokens):
+    """The function of ``kind="window"``: each query sees the keys near it, and the ``global_tokens`` first keys.
 
     Args:
         q: (..., queries, head_dim); k, v: (..., keys, head_dim).
         mask: boolean, True = may attend; the same for all queries, (..., 1, keys): a padding mask.
-        causal: query i sees the ``window`` latest keys, its own included. Otherwise it sees the keys at distances up
-            to ``window // 2``, and a global query sees every key.
+        causal, window, global_tokens: see ``sees``. Only if causal may there be fewer queries than keys.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
-        window: how many keys a query sees, at least 1.
-        global_tokens: how many of the first keys every query sees (in the causal case those not after it).
 
     Returns:
         (..., queries, head_dim); 0 for a query without keys.
 
     Raises:
-        ValueError: for a mask that differs between queries, a window below 1, or more queries than keys. Fewer queries
-            than keys are the last ones of a causal sequence.
+        ValueError: for a mask that differs between queries, or numbers of queries and keys that do not fit.
 
     >>> import tinyattn as ta
     >>> q, v = ta.zeros((1, 4, 1)), ta.tensor([[[1.0], [2.0], [3.0], [4.0]]])
-    >>> sliding_window_attention(q, q, v, causal=True, window=2).tolist()
+    >>> ta.scaled_dot_product_attention(q, q, v, causal=True, kind="window", window=2).tolist()
     [[[1.0], [1.5], [2.5], [3.5]]]
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    if window < 1 or global_tokens < 0:
-        raise ValueError(
-            f"got window={window} and global_tokens={global_tokens}: expected at least 1 and at least 0"
-        )
     if mask is not None and (mask.ndim < 2 or mask.shape[-2] != 1):
         raise ValueError(
             f"window attention takes a mask that is the same for all queries, of shape (..., 1, {keys}): "
             f"got {tuple(mask.shape)}"
         )
+    # A larger window sees no more, on whichever side of the query the keys lie.
+    window, global_tokens = min(window, 2 * keys), min(global_tokens, keys)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if queries < keys and causal:
         return _last_queries(q, k, v, mask, scale, window, global_tokens)
@@ -251,15 +284,27 @@ def _last_queries(q, k, v, mask, scale, window, global_tokens):
     """The last queries of a causal sequence, as in decoding with a cache: only the keys they can see are read."""
     queries, keys = q.shape[-2], k.shape[-2]
     start = max(keys - queries - window + 1, 0)
-    seen = np.concatenate([np.arange(min(global_tokens, start)), np.arange(start, keys)])
+    shared = min(global_tokens, start)
+    seen = np.concatenate([np.arange(shared), np.arange(start, keys)])
     query = np.arange(keys - queries, keys)[:, None]
-    allowed = (seen <= query) & ((seen > query - window) | (seen < global_tokens))
     backend = backend_of(q._data)
-    allowed = backend.asarray(allowed)
+    allowed = backend.asarray(sees(query, seen, True, window, global_tokens))
     if mask is not None:
         allowed = allowed & mask[..., backend.asarray(seen)]
-    shared = min(global_tokens, start)
     if start > 0:
         k = concatenate([k[..., :shared, :], k[..., start:, :]], axis=-2)
         v = concatenate([v[..., :shared, :], v[..., start:, :]], axis=-2)
     return attention(q, k, v, allowed, causal=False, scale=scale)
+
+
+WINDOW = AttentionKind(
+    "window",
+    sliding_window_attention,
+    options={
+        "window": Option(32, "Keys that a query sees, its own included [characters].", 1),
+        "global_tokens": Option(0, "First characters that every query sees [characters].", 0),
+    },
+    visible=visible_in_window,
+    unsupported=frozenset({"dropout"}),
+    check_options={"window": 3, "global_tokens": 1},
+)

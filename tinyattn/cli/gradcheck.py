@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd import PRIMITIVES
 from ..checker import gradient_report
 from ..data import InputError
-from ..survey.blocks import BLOCKS, check_block
+from ..survey.blocks import blocks, check_block
 from ..survey.mutations import CHECKS, MISTAKES, break_rule
 from ..survey.primitives import TOLERANCES, has_kernel, survey_primitive
 from ..train.session import check_device, load_run
@@ -84,11 +84,11 @@ def _tasks(op, device, order, seed):
         if op in (None, name):
             for version in ("rule", "kernel") if has_kernel(name, device) else ("rule",):
                 tasks.append((name, _primitive_task(name, version, device, order, seed)))
-    for name, block in BLOCKS.items():
+    for name, block in blocks().items():
         if op is None or op == name:
             tasks.append((name, _block_task(block, device, order, seed)))
     if not tasks:
-        names = [*PRIMITIVES, *BLOCKS]
+        names = [*PRIMITIVES, *blocks()]
         near = difflib.get_close_matches(op, names, n=3)
         hint = (
             f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(names))}"

@@ -10,6 +10,7 @@ import operator
 
 import numpy as np
 
+from ..attention import attention_kind
 from ..autograd import Tensor
 from ..autograd.modes import current_mode
 from ..nn import (
@@ -34,7 +35,6 @@ from ..nn.positions import sinusoids
 from ..ops import rotary_tables
 from .gpt import GPT
 
-EXACT_KINDS = ("auto", "dense", "flash")
 NORMS = (LayerNorm, RMSNorm)
 ABSENT = type(None)
 # The types whose arithmetic is written out here, for each part of a module; subclasses are other types.
@@ -101,7 +101,8 @@ def unsupported(model):
 
 
 def _is_dense_and_causal(attention):
-    return attention.kind in EXACT_KINDS and attention.causal and not attention.options
+    kind = attention_kind(attention.kind)
+    return kind.is_exact and not kind.options and attention.causal
 
 
 def _is_plain_norm(norm):

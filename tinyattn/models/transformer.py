@@ -4,7 +4,8 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from ..attention import attention_kinds
+from ..attention import attention_kind
+from ..attention.window import WINDOW
 from ..nn import (
     ALiBi,
     Dropout,
@@ -81,17 +82,20 @@ class TransformerConfig:
     attention: str = "auto"
     """How attention is computed: a ``kind`` of ``scaled_dot_product_attention``."""
 
-    window: int = 32
-    """With ``attention="window"``: how many keys a query sees, itself included."""
+    attention_options: dict | None = None
+    """Options of that kind, such as ``{"chunk": 32}``; those not given have the kind's defaults."""
 
-    global_tokens: int = 0
-    """With ``attention="window"``: how many first tokens every query sees."""
+    window: int = WINDOW.options["window"].default
+    """The option of that name, if the kind has one: how many keys a query sees, itself included."""
+
+    global_tokens: int = WINDOW.options["global_tokens"].default
+    """The option of that name, if the kind has one: how many first tokens every query sees."""
 
     tie_head: bool = True
     """Whether the output layer's weight is the token embedding's."""
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "block_size", "layers", "heads", "dim", "window"):
+        for name in ("vocabulary_size", "block_size", "layers", "heads", "dim"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.dim % self.heads:
@@ -109,7 +113,6 @@ class TransformerConfig:
             "activation": ACTIVATIONS,
             "norm": ("pre", "post"),
             "normalisation": ("layer_norm", "rms_norm"),
-            "attention": attention_kinds(),
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -117,16 +120,18 @@ class TransformerConfig:
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
 
+        attention_kind(self.attention).complete(self.kind_options())
+
     @property
     def head_dim(self):
         """Length of a head's vectors."""
         return self.dim // self.heads
 
-    def attention_options(self):
-        """The further arguments of the kind of attention."""
-        if self.attention == "window":
-            return {"window": self.window, "global_tokens": self.global_tokens}
-        return {}
+    def kind_options(self):
+        """The options of the attention kind: ``attention_options``, and the fields that have an option's name."""
+        names = attention_kind(self.attention).options
+        fields = {name: value for name, value in vars(self).items() if name in names}
+        return {**fields, **(self.attention_options or {})}
 
 
 class Transformer(Module):
@@ -171,7 +176,7 @@ class Transformer(Module):
                 rotary=rotary,
                 alibi=alibi,
                 qk_norm=config.qk_norm,
-                **config.attention_options(),
+                **config.kind_options(),
             )
             for _ in range(config.layers)
         )

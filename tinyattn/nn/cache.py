@@ -1,18 +1,17 @@
 """Keys and values of the tokens seen so far, so that each new token costs one query."""
 
-from ..attention.linear import LinearState
 from ..autograd import Tensor
 from ..backend import array_namespace, backend_of
 from ..ops import concatenate
 
 
 class KeyValueCache:
-    """What one attention layer keeps of the tokens it has seen.
+    """The keys and values of the tokens that one attention layer has processed.
 
     Attributes:
         keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are kept as the scores
             need them, normalised and turned by their positions.
-        sums: a ``LinearState`` in their place, whose size does not grow, for linear attention without padding.
+        sums: in their place the ``prefix_state`` of an attention kind that has one, whose size does not grow.
         length: how many tokens have been seen.
 
     >>> import tinyattn as ta
@@ -106,10 +105,15 @@ class KeyValueCache:
             room[..., : self.length, :] = old._data[..., : self.length, :]
         return Tensor._wrap(room)
 
-    def attend_linearly(self, q, k, v, **options):
-        """Causal linear attention of further tokens to themselves and to the sums of all before them."""
+    def attend_with_sums(self, prefix_state, q, k, v, **options):
+        """Causal attention of further tokens to themselves and to the running sums of all before them.
+
+        Args:
+            prefix_state: the attribute of an ``AttentionKind``.
+            options: all options of the kind.
+        """
         if self.sums is None:
-            self.sums = LinearState(**options)
+            self.sums = prefix_state(**options)
         self.length += k.shape[-2]
         return self.sums.attend(q, k, v)
 

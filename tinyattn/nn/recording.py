@@ -1,15 +1,16 @@
-"""Recording: what passes through the modules of a model, forward and backward."""
+"""Recording the outputs of a model's modules, and their gradients."""
 
 from fnmatch import fnmatchcase
 
+from ..attention import attention_kind
 from ..autograd import Tensor
 from .attention import MultiHeadAttention
 
 
 class Recording:
-    """A ``with`` block in which the outputs of modules are kept, and their gradients once backward has run.
+    """A context manager that keeps the outputs of modules, and their gradients after a backward pass.
 
-    Made by ``Module.record``; it can be read after the block. It is a mapping of dotted module names to ``Record``.
+    ``Module.record`` creates it; it can be read after the block. It maps dotted module names to ``Record``.
     """
 
     def __init__(self, model, patterns):
@@ -18,11 +19,12 @@ class Recording:
             for name, module in model.named_modules()
             if name and (not patterns or any(_matches(name, pattern) for pattern in patterns))
         ]
-        # Linear attention has no scores and weights: a pattern that names them on the way does not ask for them.
+        # Some kinds of attention have no weights: a pattern that covers them among others does not require them.
         absent = {
             id(place)
             for module in model.modules()
-            if isinstance(module, MultiHeadAttention) and module.kind == "linear"
+            if isinstance(module, MultiHeadAttention)
+            and not attention_kind(module.kind).has_weights
             for place in (module.scores, module.weights)
         }
         self._modules = [
@@ -61,7 +63,7 @@ class Recording:
 
     @property
     def names(self):
-        """The names of what was recorded, in the order in which it was computed first."""
+        """The names of the recorded modules, in the order of their first call."""
         return list(self._records)
 
     @property
@@ -126,7 +128,7 @@ class Record:
 
     @property
     def gradient(self):
-        """What the last backward pass sent into the output, a NumPy array of its shape; None where there was none."""
+        """The gradient of the output in the last backward pass, a NumPy array; None before the first one."""
         return self._last.get("gradient")
 
     def __repr__(self):

@@ -1,6 +1,7 @@
-"""The block that transformers are stacked of: attention between tokens, then a feed-forward layer for each."""
+"""The block of a transformer: attention between tokens, then a feed-forward layer applied to each token."""
 
-from .attention import KINDS_WITH_DROPOUT, MultiHeadAttention
+from ..attention import attention_kind
+from .attention import MultiHeadAttention
 from .dropout import Dropout
 from .feed_forward import FeedForward
 from .module import Module
@@ -23,8 +24,7 @@ class TransformerBlock(Module):
         normalisation: ``"layer_norm"`` or ``"rms_norm"``.
         feed_forward_dim: width of the feed-forward layer, 4 dim by default.
         activation: its nonlinearity: see ``Activation``.
-        dropout: probability, for both layers' outputs and for attention weights; window, linear and ring attention
-            keep no weights to drop.
+        dropout: probability, for both layers' outputs, and for attention weights if the kind supports it.
         bias: whether linear layers and norms have biases.
         attention: further arguments of ``MultiHeadAttention``, such as ``causal=True``.
 
@@ -53,8 +53,8 @@ class TransformerBlock(Module):
             raise ValueError(f'norm must be "pre" or "post", got {norm!r}')
         self.norm = norm
         self.norm1 = make_norm(normalisation, dim, bias)
-        has_weights = attention.get("kind", "auto") in KINDS_WITH_DROPOUT
-        attention["dropout"] = dropout if has_weights else 0.0
+        kind = attention_kind(attention.get("kind", "auto"))
+        attention["dropout"] = dropout if kind.supports("dropout") else 0.0
         self.attention = MultiHeadAttention(dim, heads, bias=bias, **attention)
         self.dropout = Dropout(dropout)
         self.norm2 = make_norm(normalisation, dim, bias)

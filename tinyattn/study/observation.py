@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..attention.masks import causal_mask, window_mask
+from ..attention import attention_kind, attention_kinds
 from ..autograd import Tensor, grad, set_grad_enabled
 from ..data import CharVocabulary
 from ..nn import MultiHeadAttention, TransformerBlock, evaluating
 from ..ops import cross_entropy, log_softmax
 
-SOFTMAX_KINDS = ("auto", "dense", "flash", "ring", "window")
 NO_TARGET = -100
 MASK_EVERY, MASK_FIRST, MASK_SIGN = 7, 3, "\N{WHITE VERTICAL RECTANGLE}"
 
@@ -247,10 +246,11 @@ def _attentions(model):
     if not found:
         raise ValueError(f"this {type(model).__name__} has no attention to look at")
     for name, attention in found:
-        if attention.kind not in SOFTMAX_KINDS:
+        if not attention_kind(attention.kind).has_weights:
+            known = [name for name in attention_kinds() if attention_kind(name).has_weights]
             raise ValueError(
                 f'{name} attends with kind="{attention.kind}", which has no softmax to look at: '
-                f"expected one of {', '.join(SOFTMAX_KINDS)}"
+                f"expected one of {', '.join(known)}"
             )
     if len({attention.heads for _, attention in found}) > 1:
         raise ValueError(
@@ -261,10 +261,9 @@ def _attentions(model):
 
 def _allowed(attention, length):
     """Where the queries of a layer may attend, (length, length)."""
-    if attention.kind == "window":
-        options = {"window": 32, **attention.options}
-        return window_mask(length, length, causal=attention.causal, **options)
-    return causal_mask(length, length) if attention.causal else np.ones((length, length), bool)
+    kind = attention_kind(attention.kind)
+    visible = kind.visible(length, length, attention.causal, **kind.complete(attention.options))
+    return np.ones((length, length), bool) if visible is None else visible
 
 
 def _task(model, text, ids, vocabulary):

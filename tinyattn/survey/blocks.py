@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import models, nn
-from ..attention import attention_kinds, scaled_dot_product_attention
+from ..attention import attention_kind, attention_kinds, scaled_dot_product_attention
 from ..autograd import Tensor
 from ..backend import Random, use_random
 from ..checker import gradient_report
@@ -31,7 +31,7 @@ class Block:
 def check_block(block, device=None, order=2, seed=0, mode="full"):
     """The ``Row`` of one block.
 
-    >>> check_block(BLOCKS["Linear"]).passed
+    >>> check_block(blocks()["Linear"]).passed
     True
     """
     row = Row(block.name, "block")
@@ -78,12 +78,12 @@ def _layer(make, *shape):
     return build
 
 
-def _attention(kind, length=5, **options):
+def _attention(kind, **options):
     def build(random):
         def attend(q, k, v):
             return scaled_dot_product_attention(q, k, v, kind=kind, **options)
 
-        return attend, list(random.standard_normal((3, 2, length, 4))), None
+        return attend, list(random.standard_normal((3, 2, 5, 4))), None
 
     return build
 
@@ -175,21 +175,13 @@ def _gpt(**options):
     return _model(lambda: models.GPT(models.GPTConfig(**{**_SMALL, **options})))
 
 
-def _kinds():
+def _attention_kinds():
     """Each registered kind of attention, with and without a causal mask."""
-    options = {
-        "window": {"window": 3, "global_tokens": 1},
-        "ring": {"ranks": 2},
-    }
     blocks = {}
-    for kind in attention_kinds():
-        for causal in (False, True):
-            more = dict(options.get(kind, {}))
-            if kind == "window" and causal:
-                more["global_tokens"] = 0
-            name = f"attention {kind}{' causal' if causal else ''}"
-            length = 4 if kind == "ring" else 5
-            blocks[name] = _attention(kind, length, causal=causal, **more)
+    for name in attention_kinds():
+        options = attention_kind(name).check_options
+        blocks[f"attention {name}"] = _attention(name, causal=False, **options)
+        blocks[f"attention {name} causal"] = _attention(name, causal=True, **options)
     return blocks
 
 
@@ -213,7 +205,6 @@ _BUILDERS = {
     "SinusoidalPositions": _layer(lambda: nn.SinusoidalPositions(4), 2, 3, 4),
     "LearnedPositions": _layer(lambda: nn.LearnedPositions(5, 4), 2, 3, 4),
     "Rotary": _layer(lambda: nn.Rotary(4), 2, 3, 4),
-    **_kinds(),
     "attention masked": _masked,
     "attention shared heads": _shared_heads,
     "attention by einsum": _learned_attention,
@@ -234,4 +225,11 @@ _BUILDERS = {
     "CNN": _model(lambda: models.CNN(models.CNNConfig(7, 4, 1, 3, kernel_size=2))),
 }
 
-BLOCKS = {name: Block(name, build) for name, build in _BUILDERS.items()}
+
+def blocks():
+    """Every block by name; attention kinds are those registered at the time of the call.
+
+    >>> blocks()["Linear"].name
+    'Linear'
+    """
+    return {name: Block(name, build) for name, build in {**_BUILDERS, **_attention_kinds()}.items()}
