@@ -5,7 +5,14 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.backend import Random, get_backend, host_array
-from tinyattn.data import Batches, bigram_loss, evaluation_batches, split_text, unigram_loss
+from tinyattn.data import (
+    Batches,
+    CharVocabulary,
+    bigram_loss,
+    evaluation_batches,
+    split_text,
+    unigram_loss,
+)
 from tinyattn.models.encoder import mask_tokens
 
 MASK = [False, False, True]
@@ -134,3 +141,38 @@ def test_ids_of_the_other_byte_order_are_ids():
 def test_a_native_array_is_not_copied():
     array = np.ones(3)
     assert host_array(array) is array
+
+
+# Where order means something: what is saved by position, added up in turn, or returned in the order of what came in.
+COLLECTIONS = {
+    "optimizer": lambda x: ta.optim.SGD({x}),
+    "group": lambda x: ta.optim.SGD([{"params": frozenset([x])}]),
+    "weight decay": lambda x: ta.optim.weight_decay_groups({("x", x)}, 0.1),
+    "clipping": lambda x: ta.optim.clip_grad_norm({x}, 1.0),
+    "inputs of grad": lambda x: ta.grad(x.sum(), {x}),
+    "outputs of grad": lambda x: ta.grad({x.sum()}, x),
+    "inputs of hvp": lambda x: ta.hvp(ta.sum, {x}, [x]),
+    "concatenate": lambda x: ta.concatenate({x, x + 1}),
+    "stack": lambda x: ta.stack({x, x + 1}),
+    "ModuleList": lambda x: ta.nn.ModuleList({ta.nn.Linear(1, 1)}),
+    "extend": lambda x: ta.nn.ModuleList().extend({ta.nn.Linear(1, 1)}),
+    "inputs of gradcheck": lambda x: ta.gradcheck(lambda xs: sum(xs), [{x.astype("float64")}]),
+    "params of gradcheck": lambda x: ta.gradcheck(ta.exp, np.ones(2), params={x}),
+    "vocabulary": lambda x: CharVocabulary(set("abc")),
+    "ids": lambda x: CharVocabulary("abc").decode({0, 2}),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_a_set_is_refused_where_order_means_something(name):
+    x = ta.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"is a (frozen)?set, which has no order: expected a list"):
+        COLLECTIONS[name](x)
+
+
+def test_what_has_an_order_is_taken_whatever_it_is():
+    model = ta.nn.Linear(2, 2)
+    named = dict(model.named_parameters())
+    assert len(ta.optim.SGD(named.values()).param_groups[0]["params"]) == 2
+    assert ta.optim.clip_grad_norm(iter(model.parameters()), 1.0) == 0
+    assert CharVocabulary(dict.fromkeys("ba")).characters == ("b", "a")

@@ -204,6 +204,21 @@ def test_an_input_without_influence_is_reported(x):
         ta.gradcheck(lambda x: ta.tensor(np.ones(3), device=x.device), x)
 
 
+@pytest.mark.parametrize("linear", [ta.sum, ta.mean, lambda x: 2 * x, lambda x: x[:1]])
+def test_a_linear_function_is_no_reason_to_warn_at_second_order(x, linear):
+    """Its gradient does not depend on the input, and the differences say so too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ta.gradcheck(linear, x, order=2)
+    report = gradient_report(linear, x, order=2)
+    assert [(a.order, a.has_influence) for a in report.arguments[:2]] == [(1, True), (2, False)]
+
+
+def test_an_array_of_the_other_byte_order_is_checked(random):
+    numbers = random.standard_normal(3)
+    assert ta.gradcheck(ta.tanh, numbers.astype(numbers.dtype.newbyteorder("S")), order=2)
+
+
 def test_an_exactly_zero_gradient_passes_without_a_fixed_absolute_tolerance(device, random):
     """Softmax does not see a shift, so that the gradient of a bias on all scores is 0, but for rounding."""
     scores = ta.tensor(random.standard_normal((3, 5)), device=device)

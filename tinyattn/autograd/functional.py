@@ -1,5 +1,6 @@
 """Gradients as values: ``grad`` and the Hessian-vector product."""
 
+from ..backend import listed
 from .tensor import Tensor
 from .walk import walk
 
@@ -29,14 +30,16 @@ def grad(
     >>> grad(first.sum(), x)
     (Tensor([ 6., 12.]),)
     """
-    outputs = _as_list(outputs)
-    inputs = _as_list(inputs)
+    outputs = _as_list(outputs, "outputs")
+    inputs = _as_list(inputs, "inputs")
     for position, value in enumerate(outputs):
         if not isinstance(value, Tensor):
             raise TypeError(
                 f"output {position} of grad() is a {type(value).__name__}: expected a Tensor"
             )
-    cotangents = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
+    cotangents = (
+        [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs, "grad_outputs")
+    )
     if len(cotangents) != len(outputs):
         raise ValueError(
             f"got {len(cotangents)} grad_outputs for {len(outputs)} outputs: expected one for each"
@@ -77,8 +80,8 @@ def hvp(f, inputs, v):
     >>> hvp(lambda x: (x**3).sum(), x, Tensor([1.0, 0.0]))
     Tensor([6., 0.])
     """
-    leaves = [_fresh_leaf(value) for value in _as_list(inputs)]
-    directions = [_as_tensor(direction) for direction in _as_list(v)]
+    leaves = [_fresh_leaf(value) for value in _as_list(inputs, "inputs")]
+    directions = [_as_tensor(direction) for direction in _as_list(v, "v")]
     if [leaf.shape for leaf in leaves] != [direction.shape for direction in directions]:
         raise ValueError(
             f"v has the shapes {[direction.shape for direction in directions]}, "
@@ -116,5 +119,5 @@ def _as_tensor(value):
     return value if isinstance(value, Tensor) else Tensor(value)
 
 
-def _as_list(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _as_list(value, name):
+    return listed(value, name) if isinstance(value, (list, tuple, set, frozenset)) else [value]

@@ -2,7 +2,7 @@
 
 from .base import Backend, array_namespace, backend_of, is_array
 from .device import default_device, device, get_backend
-from .host import host_array, native_dtype, refuse_masked
+from .host import host_array, listed, native_dtype, refuse_masked
 from .random import Random, default_random, manual_seed, use_random
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "get_backend",
     "host_array",
     "is_array",
+    "listed",
     "manual_seed",
     "native_dtype",
     "refuse_masked",

@@ -1,8 +1,9 @@
-"""NumPy arrays as users hand them over, which may mean something else than the numbers in their memory.
+"""What users hand over and what it may mean beside the numbers in it: masks, byte orders, collections without order.
 
 A masked array computes with its mask, which the operations here would ignore: ``refuse_masked`` refuses it by name.
 Numbers stored in the other byte order are the same numbers, but no kernel takes them and ``dtype == np.float32`` is
-False: ``in_native_order`` converts them.
+False: ``in_native_order`` converts them. A set has another order in every process, so that a state saved by position
+would come back to other parameters: ``listed`` refuses it.
 """
 
 import sys
@@ -51,3 +52,19 @@ def native_dtype(dtype):
     True
     """
     return None if dtype is None else np.dtype(dtype).newbyteorder("=")
+
+
+def listed(values, name):
+    """``values``, any iterable in which order means something, as a list.
+
+    Raises:
+        TypeError: for a set, which has no order; ``name`` says of what.
+
+    >>> listed({"weight", "bias"}, "params")
+    Traceback (most recent call last):
+    ...
+    TypeError: params is a set, which has no order: expected a list
+    """
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(f"{name} is a {type(values).__name__}, which has no order: expected a list")
+    return list(values)

@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
+from ..backend import listed
+
 
 def flatten(value, name):
     """The leaves of nested lists, tuples, mappings and dataclasses, each with the expression that leads to it.
@@ -28,6 +30,8 @@ def _children(value, name):
         return [(f"{name}.{field}", getattr(value, field)) for field in value._fields]
     if isinstance(value, (list, tuple)):
         return [(f"{name}[{position}]", child) for position, child in enumerate(value)]
+    if isinstance(value, (set, frozenset)):
+        listed(value, name)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return [(f"{name}.{field.name}", getattr(value, field.name)) for field in fields]

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 
 from ..autograd import Tensor, enable_grad, grad
-from ..backend import backend_of
+from ..backend import backend_of, listed
 from .containers import flatten, rebuild
 from .numeric import Line
 
@@ -206,7 +206,7 @@ def named_parameters(params):
         named = list(params.items())
     else:
         named = []
-        for position, item in enumerate(params):
+        for position, item in enumerate(listed(params, "params")):
             if hasattr(item, "named_parameters"):
                 named += [(f"[{position}].{name}", p) for name, p in item.named_parameters()]
             elif isinstance(item, tuple):

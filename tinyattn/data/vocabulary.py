@@ -5,6 +5,7 @@ import operator
 
 import numpy as np
 
+from ..backend import listed
 from .errors import InputError
 
 
@@ -25,7 +26,7 @@ class CharVocabulary:
     """
 
     def __init__(self, characters):
-        self.characters = tuple(characters)
+        self.characters = tuple(listed(characters, "characters"))
         self._ids = {character: index for index, character in enumerate(self.characters)}
         if not self.characters:
             raise InputError(
@@ -97,7 +98,7 @@ class CharVocabulary:
             IndexError: for an id outside the vocabulary; negative ones do not count from the end.
             TypeError: for what are no integers.
         """
-        ids = [operator.index(i) for i in ids]  # which refuses 0.9 and "1"
+        ids = [operator.index(i) for i in listed(ids, "ids")]  # which refuses 0.9 and "1"
         for i in ids:
             if not 0 <= i < len(self):
                 raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")

@@ -2,6 +2,7 @@
 
 import itertools
 
+from ..backend import listed
 from .module import Module
 
 
@@ -17,8 +18,7 @@ class ModuleList(Module):
     def __init__(self, modules=()):
         if isinstance(modules, Module) and not isinstance(modules, ModuleList):
             raise TypeError(f"ModuleList takes a list of modules, got one {type(modules).__name__}")
-        for module in modules:
-            self.append(module)
+        self.extend(modules)
 
     def append(self, module):
         """Add a module at the end; returns the list."""
@@ -29,7 +29,7 @@ class ModuleList(Module):
 
     def extend(self, modules):
         """Add several modules at the end; returns the list."""
-        for module in modules:
+        for module in listed(modules, "modules"):
             self.append(module)
         return self
 

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 from ..autograd import Tensor, primitive
-from ..backend import array_namespace, backend_of
+from ..backend import array_namespace, backend_of, listed
 
 
 @primitive(view=True)
@@ -382,7 +382,7 @@ def _with_shape(x, device=None):
 def _sequence_of_arrays(arrays, axis, name):
     if hasattr(axis, "shape"):
         raise TypeError(f"{name} takes the tensors as one sequence: {name}([x, y], axis=0)")
-    arrays = list(arrays)  # of one tensor, its rows
+    arrays = listed(arrays, f"the first argument of {name}()")  # of one tensor, its rows
     if not arrays:
         raise ValueError(f"{name} needs at least one array, got an empty sequence")
     given = [getattr(x, "_data", x) for x in arrays if hasattr(x, "shape")]

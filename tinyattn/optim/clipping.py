@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import array_namespace
+from ..backend import array_namespace, listed
 
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0):
@@ -44,7 +44,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0):
         raise TypeError(
             f"expected a list of tensors, got a {type(parameters).__name__}: write model.parameters()"
         )
-    members = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    members = [parameters] if isinstance(parameters, Tensor) else listed(parameters, "parameters")
     members = list({id(parameter): parameter for parameter in members}.values())
     with_gradient = [parameter for parameter in members if parameter.grad is not None]
     norm = gradient_norm([parameter.grad._data for parameter in with_gradient], norm_type)

@@ -1,5 +1,7 @@
 """Which parameters an optimiser treats alike."""
 
+from ..backend import listed
+
 
 def weight_decay_groups(named_parameters, weight_decay):
     """Two groups: matrices, which decay, and biases, norms and other vectors, which do not.
@@ -19,7 +21,7 @@ def weight_decay_groups(named_parameters, weight_decay):
     >>> [([name for name, _ in group["params"]], group["weight_decay"]) for group in groups]
     [(['weight'], 0.1), (['bias'], 0.0)]
     """
-    named = list(named_parameters)
+    named = listed(named_parameters, "named_parameters")
     for pair in named:
         if not isinstance(pair, tuple):
             raise TypeError(

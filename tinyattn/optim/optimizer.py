@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of
+from ..backend import backend_of, listed
 from ..ops import zeros_like
 from .flat import FlatStorage
 
@@ -60,7 +60,7 @@ class Optimizer:
             )
         if isinstance(params, dict):
             raise TypeError("params must be a list, got one dict: write [group] for a single group")
-        params = list(params)
+        params = listed(params, "params")
         if not params:
             raise ValueError(
                 "the optimiser got no parameters: an empty list, or a generator already used up"
@@ -84,7 +84,7 @@ class Optimizer:
         group = {**self.defaults, **group}
         self.check(group)
         members = group["params"]
-        members = [members] if isinstance(members, Tensor) else list(members)
+        members = [members] if isinstance(members, Tensor) else listed(members, "params")
         names, parameters = [], []
         for member in members:
             name, parameter = member if isinstance(member, tuple) else (None, member)
