@@ -21,6 +21,7 @@ def forward(ids, weight, *, padding_idx=None):
     size = weight.shape[0]
     if size == 0 or int(ids.min()) < 0 or int(ids.max()) >= size:
         return NotImplemented  # negative ids, and the wording of errors, are the rule's
+    ids = ids.astype(np.intp, copy=False)  # NumPy 2.0 takes no uint64 as indices
     out = empty(ids.shape + weight.shape[1:], weight.dtype)
     np.take(weight, ids, axis=0, out=out, mode="clip")  # checked above; "raise" would buffer
     return out, (ids.reshape(-1), weight.shape, padding_idx)
