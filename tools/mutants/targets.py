@@ -46,7 +46,8 @@ def find_targets():
     import_all()
     found = {}
     for name, primitive in sorted(PRIMITIVES.items()):
-        if not primitive.forward.__module__.startswith("tinyattn."):
+        # The module is None where code run by exec() has registered the primitive.
+        if not str(primitive.forward.__module__).startswith("tinyattn."):
             continue
         for vjp in primitive.vjps.values():
             for function in _reached(vjp, vjp.__module__):
