@@ -4,6 +4,7 @@ A kind is one object. Layers, recording, the explorer, the decoder, the command 
 they need to know, so that a kind is added in one file, with one call of ``register_kind``.
 """
 
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -38,7 +39,8 @@ class Option:
     def check(self, name, value):
         """Raise a TypeError for a value of the wrong type, a ValueError for one out of range."""
         expected = type(self.default)
-        if self.is_setting and type(value) is not expected:
+        accepted = numbers.Integral if expected is int else expected
+        if self.is_setting and (not isinstance(value, accepted) or isinstance(value, bool)):
             raise TypeError(f"{name} must be of type {expected.__name__}, got {name}={value!r}")
         if self.minimum is not None and value < self.minimum:
             raise ValueError(f"{name} must be at least {self.minimum}, got {name}={value}")

@@ -50,86 +50,91 @@ def visible_in_window(queries, keys, causal, window, global_tokens):
 
 
 class Band:
-    """How a sequence is cut into blocks, and which keys each block's queries see: shapes and boolean masks.
+    """How a sequence is cut into blocks, and which keys each block's queries see.
 
     Where blocks would save nothing, as for a window as long as the sequence, the sequence is one block.
+
+    Attributes:
+        blocks, block: the number of blocks, and how many queries each has.
+        shared: how many global keys are compared with the queries of every block.
+        reach: how many keys are compared with the queries of a block: the shared ones and those of the blocks in reach
     """
 
     def __init__(self, length, window, global_tokens, causal):
-        self.length = length
-        self.global_tokens = global_tokens
-        after = 0 if causal else (window - 1) // 2
-        before = window - 1 - after
-        self.block = max(before, after, 1)
-        self.neighbours = (-1, 0, 1) if after else (-1, 0)  # the adjacent blocks that are in reach
-        if -(-length // self.block) * self.block**2 * len(self.neighbours) >= length**2:
-            self.block, self.neighbours = length, (0,)
-        self.blocks = -(-length // self.block)
-        self.padded = self.blocks * self.block
-
-        query = np.arange(self.padded).reshape(self.blocks, self.block, 1)
-        start = (np.arange(self.blocks) * self.block).reshape(-1, 1, 1)
-        first, last = self.neighbours[0], self.neighbours[-1]
-        key = start + np.arange(first * self.block, (last + 1) * self.block)
-        exists = (key >= global_tokens) & (key < length)  # global keys are counted apart
         rule = {"causal": causal, "window": window, "global_tokens": global_tokens}
-        local_mask = sees(query, key, **rule) & exists  # (blocks, block, neighbours * block)
-        global_mask = sees(
-            query, np.arange(global_tokens), **rule
-        )  # (blocks, block, global_tokens)
-        # Padding sees nothing: infinite keys would make its weights NaN, and with them the keys' gradients.
-        self._mask = np.concatenate([global_mask, local_mask], axis=-1) & (query < length)
+        after = 0 if causal else (window - 1) // 2
+        block = max(window - 1 - after, after, 1)
+        neighbours = (-1, 0, 1) if after else (-1, 0)  # the blocks in reach, by their distance
+        scores = -(-length // block) * block * (global_tokens + len(neighbours) * block)
+        if scores >= length**2:
+            block, neighbours, global_tokens = length, (0,), 0
+        self.length, self.block, self.neighbours = length, block, neighbours
+        self.blocks = -(-length // block)
+        self.shared = global_tokens
+        self.reach = global_tokens + len(neighbours) * block
+
+        start = self.block * np.arange(self.blocks).reshape(-1, 1, 1)
+        query = start + np.arange(self.block).reshape(-1, 1)  # (blocks, block, 1)
+        local = start + self.neighbours[0] * self.block + np.arange(self.reach - self.shared)
+        # Global keys are counted once, and there are none before the sequence and after it.
+        local = np.where((local >= self.shared) & (local < length), local, length)
+        everywhere = np.broadcast_to(np.arange(self.shared), (self.blocks, 1, self.shared))
+        key = np.concatenate([everywhere, local], axis=-1)  # (blocks, 1, reach)
+        # A query of the padding sees nothing: an infinite key would make its weights NaN, and all gradients with them.
+        exists = (query < length) & (key < length)
+        self._mask = exists & sees(query, key, **rule)
 
     def mask(self, key_mask, like):
-        """Which of the global and local keys each query sees: (..., blocks, block, global_tokens + neighbours * block).
+        """Which keys in reach each query sees: booleans that broadcast to (..., blocks, block, reach).
 
         Args:
             key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
-            like: an array of the device and namespace of the result.
+            like: an array of the device of the result.
         """
-        backend = backend_of(like)
-        mask = backend.asarray(self._mask)
+        mask = backend_of(like).asarray(self._mask)
         if key_mask is None:
             return mask
-        xp = array_namespace(like)
-        keys = xp.swapaxes(key_mask, -1, -2)  # (..., length, 1)
-        local = xp.swapaxes(self.in_reach(keys), -1, -2)  # (..., blocks, 1, neighbours * block)
-        everywhere = key_mask[..., None, :, : self.global_tokens]  # (..., 1, 1, global_tokens)
-        shape = (*local.shape[:-1], self.global_tokens)
-        return mask & xp.concatenate([xp.broadcast_to(everywhere, shape), local], axis=-1)
+        keys = self.in_reach(key_mask.swapaxes(-1, -2))  # (..., blocks, reach, 1)
+        return mask & keys.swapaxes(-1, -2)
 
     def in_blocks(self, x):
         """(..., length, dim) as (..., blocks, block, dim), with zeros at the end."""
         xp = array_namespace(x)
-        missing = self.padded - self.length
+        missing = self.blocks * self.block - self.length
         if missing:
-            x = xp.concatenate([x, xp.zeros_like(_repeat_first(x, missing))], axis=-2)
+            padding = xp.broadcast_to(x[..., :1, :], (*x.shape[:-2], missing, x.shape[-1]))
+            x = xp.concatenate([x, xp.zeros_like(padding)], axis=-2)
         return xp.reshape(x, (*x.shape[:-2], self.blocks, self.block, x.shape[-1]))
 
     def from_blocks(self, x):
         """The adjoint of ``in_blocks``: the blocks one after the other, without the padding."""
-        xp = array_namespace(x)
-        x = xp.reshape(x, (*x.shape[:-3], self.padded, x.shape[-1]))
+        x = array_namespace(x).reshape(x, (*x.shape[:-3], self.blocks * self.block, x.shape[-1]))
         return x[..., : self.length, :]
 
     def in_reach(self, x):
-        """(..., length, dim) as (..., blocks, neighbours * block, dim): what each block's queries can see."""
+        """(..., length, dim) as (..., blocks, reach, dim): the rows that belong to the keys in reach."""
+        xp = array_namespace(x)
         blocks = self.in_blocks(x)
         parts = [_shifted(blocks, -offset) for offset in self.neighbours]
-        return array_namespace(x).concatenate(parts, axis=-2)
+        if self.shared:
+            shared = x[..., None, : self.shared, :]
+            shape = (*blocks.shape[:-2], self.shared, x.shape[-1])
+            parts.insert(0, xp.broadcast_to(shared, shape))
+        return xp.concatenate(parts, axis=-2)
 
     def from_reach(self, x):
-        """The adjoint of ``in_reach``: every copy of a position is added to it."""
-        total = None
+        """The adjoint of ``in_reach``: every copy of a row is added to it."""
+        xp = array_namespace(x)
+        parts = []
         for place, offset in enumerate(self.neighbours):
-            part = x[..., place * self.block : (place + 1) * self.block, :]
-            part = _shifted(part, offset)
-            total = part if total is None else total + part
-        return self.from_blocks(total)
-
-
-def _repeat_first(x, count):
-    return array_namespace(x).broadcast_to(x[..., :1, :], (*x.shape[:-2], count, x.shape[-1]))
+            start = self.shared + place * self.block
+            parts.append(_shifted(x[..., start : start + self.block, :], offset))
+        total = self.from_blocks(sum(parts[1:], parts[0]))
+        if not self.shared:
+            return total
+        shared = xp.sum(x[..., : self.shared, :], axis=-3)  # (..., global_tokens, dim)
+        beyond = xp.zeros_like(total[..., self.shared :, :])
+        return total + xp.concatenate([shared, beyond], axis=-2)
 
 
 def _shifted(blocks, by):
@@ -137,66 +142,10 @@ def _shifted(blocks, by):
     if by == 0:
         return blocks
     xp = array_namespace(blocks)
-    nothing = xp.zeros_like(blocks[..., :1, :, :])
+    zeros = xp.zeros_like(blocks[..., :1, :, :])
     if by > 0:
-        return xp.concatenate([nothing, blocks[..., :-1, :, :]], axis=-3)
-    return xp.concatenate([blocks[..., 1:, :, :], nothing], axis=-3)
-
-
-def _weights(band, q, k, key_mask, scale):
-    """The attention weights of each block: (..., blocks, block, global_tokens + neighbours * block)."""
-    xp = array_namespace(q, k)
-    queries = band.in_blocks(q * scale)
-    shared = k[..., None, : band.global_tokens, :]  # the same for all blocks
-    scores = xp.concatenate(
-        [
-            xp.matmul(queries, xp.swapaxes(shared, -1, -2)),
-            xp.matmul(queries, xp.swapaxes(band.in_reach(k), -1, -2)),
-        ],
-        axis=-1,
-    )
-    allowed = band.mask(getattr(key_mask, "_data", key_mask), getattr(q, "_data", q))
-    scores = xp.where(allowed, scores, -math.inf)
-    return softmax.rule(scores)
-
-
-def _score_cotangents(band, weights, g, v):
-    """dS from dP = G V^T, for the scores of each block."""
-    xp = array_namespace(g)
-    cotangents = band.in_blocks(g)
-    shared = v[..., None, : band.global_tokens, :]
-    d_weights = xp.concatenate(
-        [
-            xp.matmul(cotangents, xp.swapaxes(shared, -1, -2)),
-            xp.matmul(cotangents, xp.swapaxes(band.in_reach(v), -1, -2)),
-        ],
-        axis=-1,
-    )
-    return softmax_vjp(d_weights, weights, None)
-
-
-def _weighted_sum(band, weights, x):
-    """For each query the sum of the rows of ``x`` that it sees, weighted: (..., length, dim)."""
-    xp = array_namespace(weights, x)
-    shared = x[..., None, : band.global_tokens, :]
-    return band.from_blocks(
-        xp.matmul(weights[..., : band.global_tokens], shared)
-        + xp.matmul(weights[..., band.global_tokens :], band.in_reach(x))
-    )
-
-
-def _weighted_sum_adjoint(band, weights, y):
-    """The adjoint of ``_weighted_sum`` in ``x``: every key collects the rows of ``y`` of the queries that see it."""
-    xp = array_namespace(weights, y)
-    rows = band.in_blocks(y)
-    transposed = xp.swapaxes(weights, -1, -2)
-    local = band.from_reach(xp.matmul(transposed[..., band.global_tokens :, :], rows))
-    if not band.global_tokens:
-        return local
-    shared = xp.matmul(transposed[..., : band.global_tokens, :], rows)
-    shared = xp.sum(shared, axis=-3)  # (..., global_tokens, dim)
-    beyond = xp.zeros_like(local[..., band.global_tokens :, :])
-    return local + xp.concatenate([shared, beyond], axis=-2)
+        return xp.concatenate([zeros, blocks[..., :-1, :, :]], axis=-3)
+    return xp.concatenate([blocks[..., 1:, :, :], zeros], axis=-3)
 
 
 @primitive
@@ -213,27 +162,45 @@ def window_attention(q, k, v, key_mask, /, *, window, global_tokens, causal, sca
         key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
     """
     band = Band(q.shape[-2], window, global_tokens, causal)
-    return _weighted_sum(band, _weights(band, q, k, key_mask, scale), v)
+    return band.from_blocks(_weights(band, q, k, key_mask, scale) @ band.in_reach(v))
 
 
 @window_attention.vjp("q")
 def window_attention_vjp_q(g, _out, q, k, v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
-    weights = _weights(band, q, k, key_mask, scale)
-    return _weighted_sum(band, _score_cotangents(band, weights, g, v), k) * scale
+    ds = _score_cotangent(band, g, q, k, v, key_mask, scale)
+    return band.from_blocks(ds @ band.in_reach(k)) * scale
 
 
 @window_attention.vjp("k")
 def window_attention_vjp_k(g, _out, q, k, v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
-    weights = _weights(band, q, k, key_mask, scale)
-    return _weighted_sum_adjoint(band, _score_cotangents(band, weights, g, v), q) * scale
+    ds = _score_cotangent(band, g, q, k, v, key_mask, scale)
+    return band.from_reach(_transposed(ds) @ band.in_blocks(q)) * scale
 
 
 @window_attention.vjp("v")
 def window_attention_vjp_v(g, _out, q, k, _v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
-    return _weighted_sum_adjoint(band, _weights(band, q, k, key_mask, scale), g)
+    weights = _weights(band, q, k, key_mask, scale)
+    return band.from_reach(_transposed(weights) @ band.in_blocks(g))
+
+
+def _weights(band, q, k, key_mask, scale):
+    """P, (..., blocks, block, reach)."""
+    scores = band.in_blocks(q * scale) @ _transposed(band.in_reach(k))
+    mask = band.mask(getattr(key_mask, "_data", key_mask), getattr(q, "_data", q))
+    return softmax.rule(array_namespace(scores).where(mask, scores, -math.inf))
+
+
+def _score_cotangent(band, g, q, k, v, key_mask, scale):
+    """dS, (..., blocks, block, reach), from g, (..., length, head_dim)."""
+    weights = _weights(band, q, k, key_mask, scale)
+    return softmax_vjp(band.in_blocks(g) @ _transposed(band.in_reach(v)), weights, None)
+
+
+def _transposed(x):
+    return array_namespace(x).swapaxes(x, -1, -2)
 
 
 def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tokens):

@@ -41,7 +41,7 @@ PATTERNS = {
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
         "a product with one-hot rows and a sum of sorted rows are the same"
     ),
-    r"attention\.window\.Band\.__init__: self\.block = max\(before, after, 1\)  ->  .*, 2\)": (
+    r"attention\.window\.Band\.__init__: block = max\(window - 1 - after, after, 1\)  ->  .*, 2\)": (
         "a block may be longer than the window"
     ),
     r"kernels\.portable\.attention\._key_tiles: if causal and keys\.(start|stop).*": (
@@ -82,7 +82,7 @@ PATTERNS = {
     r"(ops\.losses\._kept_and_classes|kernels\.cpu\.cross_entropy\.forward): .*where\(kept, \w+, 0\).*": (
         "the class of a place that does not count is not used (where there is no class 1, the rule runs)"
     ),
-    r"attention\.window\.Band\.__init__: if -\(-length .*": "one block and several compute the same",
+    r"attention\.window\.Band\.__init__: (scores = |if scores >= ).*": "one block and several compute the same",
     r"kernels\.cpu\.embedding\.backward: starts = .*prepend=sorted_ids\[0\].*": (
         "any number but the first id starts a run"
     ),
