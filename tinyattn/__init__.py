@@ -4,6 +4,11 @@ The package imports NumPy and nothing else. ``import tinyattn as ta``; array fun
 and arguments, networks and optimisers PyTorch's.
 """
 
+from .startup import leave_quietly as _leave_quietly
+
+_leave_quietly()  # before NumPy is imported
+
+# ruff: noqa: E402
 from . import kernels, models, nn, optim, study
 from .attention import attention_kinds, scaled_dot_product_attention
 from .autograd import (

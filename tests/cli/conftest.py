@@ -68,6 +68,7 @@ def trained(tmp_path_factory, text_file):
 
 def command(*words, **options):
     """The command as a process of its own, for ``subprocess``."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
@@ -77,7 +78,5 @@ def command(*words, **options):
     return subprocess.Popen(
         [sys.executable, "-m", "tinyattn", *map(str, words)],
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         **options,
     )

@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import tinyattn as ta
 from tinyattn.study import walkthroughs
-from tinyattn.study.explanation import Explanation, explain, run
+from tinyattn.study.explanation import Explanation, explain
 from tinyattn.study.numbers import format_array, parse_array
 
 OPERATIONS = sorted(walkthroughs.WALKS)
@@ -66,7 +67,7 @@ def test_attention_walks_any_tokens_with_any_cotangent(random):
     np.testing.assert_allclose(value_of(walk, "dX"), expected.numpy(), rtol=1e-9)
 
 
-def test_a_wrong_walk_is_told_and_ends_with_status_1(monkeypatch):
+def test_a_wrong_walk_is_told(monkeypatch):
     def wrong(steps, x=None, cotangent=None):
         x, g = np.array([1.0, 2.0]), np.array([1.0, 0.5])
         steps.title("gelu", "wrong on purpose")
@@ -75,22 +76,30 @@ def test_a_wrong_walk_is_told_and_ends_with_status_1(monkeypatch):
         steps.check(lambda ta, x: ta.gelu(x), [("x", x, dx)], g, y)
 
     monkeypatch.setitem(walkthroughs.WALKS, "gelu", wrong)
-    output = io.StringIO()
-    assert run("gelu", file=output) == 1
-    assert output.getvalue().count("DIFFERS") == 2, "from the rule and from the differences"
+    walk = explain("gelu")
+    assert not walk.passed
+    assert str(walk).count("DIFFERS") == 2, "from the rule and from the differences"
 
 
-def test_plain_output_has_no_escapes_and_a_terminal_gets_colour():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+def on_a_terminal(walk, columns):
+    """What a terminal of that width shows, without the colours."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=columns, force_terminal=True, markup=False)
+    console.print(walk)
+    assert "\x1b[" in stream.getvalue()
+    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
-    plain, colour = io.StringIO(), Terminal()
-    assert run("softmax", "1 2 3", "1 0 0", file=plain) == 0
-    assert run("softmax", "1 2 3", "1 0 0", file=colour) == 0
-    assert "\x1b" not in plain.getvalue()
-    for text in (plain.getvalue(), re.sub(r"\x1b\[[0-9;]*m", "", colour.getvalue())):
-        assert "0.0900  0.2447  0.6652" in text and "0.0819  -0.0220  -0.0599" in text
+
+@pytest.mark.parametrize("columns", [200, 80, 40, 24])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_digit_is_shown_at_every_width(operation, columns):
+    walk = explain(operation)
+    assert "\x1b" not in str(walk)
+    shown = on_a_terminal(walk, columns)
+    for line in walk.lines:
+        values = [] if line.value is None else format_array(line.value)
+        for text in [line.name, line.note, *values]:
+            assert "".join(text.split()) in "".join(shown.split()), (text, shown)
 
 
 def test_a_notebook_gets_a_table_with_escaped_text():
@@ -119,7 +128,7 @@ def test_a_notebook_gets_a_table_with_escaped_text():
 )
 def test_mistakes_are_one_clear_sentence(operation, arguments, words):
     with pytest.raises(ValueError, match=words) as caught:
-        run(operation, **arguments)
+        explain(operation, **arguments)
     assert "\n" not in str(caught.value)
 
 

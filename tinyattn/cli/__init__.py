@@ -12,6 +12,7 @@ import os
 import sys
 
 from ..data import InputError
+from .terminal import visible_output
 
 
 def main(argv=None):
@@ -21,12 +22,13 @@ def main(argv=None):
         argv: the words after the command's name; those of this process by default.
     """
     _survive_any_encoding()
-    try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:
-        # A sample may have stopped in the middle of a line.
-        print("\ninterrupted", file=sys.stderr)
-        return 130
+    with visible_output():
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        except KeyboardInterrupt:
+            # A sample may have stopped in the middle of a line.
+            print("\ninterrupted", file=sys.stderr)
+            return 130
 
 
 def _run(words):

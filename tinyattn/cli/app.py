@@ -1,12 +1,14 @@
 """The commands; a command's work is imported when it is called for."""
 
 import dataclasses
+import importlib
+import sys
 import typing
 from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
-from .. import __version__
+from .. import __version__, startup
 from ..data import InputError
 from ..train.config import (
     ModelOptions,
@@ -36,9 +38,25 @@ def options(heading="Options"):
 RunArgument = Annotated[str, Parameter(help="Directory of a run.")]
 
 
+class _App(App):
+    @property
+    def console(self):
+        """Where help is printed; rich is imported when it is."""
+        from .console import make_console
+
+        return make_console(sys.stdout)
+
+
+def _work(name):
+    """The module of a command, imported now that it is called for; from here on Ctrl-C interrupts its work."""
+    module = importlib.import_module(f".{name}", __package__)
+    startup.be_interruptible()
+    return module
+
+
 def make_app():
     """The command line, new for each call of ``main``."""
-    app = App(
+    app = _App(
         name="tinyattn",
         help="Attention and a small GPT whose every backward pass can be read, checked, watched.",
         version=__version__,
@@ -59,10 +77,8 @@ def make_app():
 
         An option given here wins over the file given with --config, and that over the preset.
         """
-        from . import train
-
         values = flatten_groups(run, model, optimizer)
-        return train.run({name: values[name] for name in given & values.keys()}, source)
+        return _work("train").run({name: values[name] for name in given & values.keys()}, source)
 
     @app.command
     def sample(
@@ -72,9 +88,7 @@ def make_app():
         how: Annotated[SampleOptions, options()] = SampleOptions(),  # noqa: B008
     ):
         """Let a trained model write; each character is printed as it is made."""
-        from . import sample
-
-        return sample.run(run, how)
+        return _work("sample").run(run, how)
 
     @app.command
     def gradcheck(
@@ -87,10 +101,8 @@ def make_app():
         how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),  # noqa: B008
     ):
         """Hold every gradient against differences; status 1 if one is wrong."""
-        from . import gradcheck
-
         check_ranges(how)
-        return gradcheck.run(run, **dataclasses.asdict(how))
+        return _work("gradcheck").run(run, **dataclasses.asdict(how))
 
     @app.command
     def explain(
@@ -103,9 +115,7 @@ def make_app():
         numbers: Annotated[ExplainOptions, options()] = ExplainOptions(),  # noqa: B008
     ):
         """Walk through an operation forward and backward, line by line, with numbers."""
-        from . import study
-
-        return study.explain(operation, numbers)
+        return _work("study").explain(operation, numbers)
 
     @app.command
     def explore(
@@ -115,9 +125,7 @@ def make_app():
         what: Annotated[ExploreOptions, options()] = ExploreOptions(),  # noqa: B008
     ):
         """Write a page, one file for any browser, that shows attention forward and backward on a text."""
-        from . import study
-
-        return study.explore(run, what)
+        return _work("study").explore(run, what)
 
     @app.command
     def bench(
@@ -129,9 +137,7 @@ def make_app():
         how: Annotated[BenchOptions, options()] = BenchOptions(),  # noqa: B008
     ):
         """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
-        from . import bench
-
-        return bench.run(name, how.quick, how.json, how.one_core)
+        return _work("bench").run(name, how.quick, how.json, how.one_core)
 
     return app
 

@@ -1,24 +1,33 @@
 """``tinyattn explain`` and ``tinyattn explore``: what tinyattn.study shows, from the command line."""
 
+import sys
 from pathlib import Path
 
 from ..data import InputError
 from ..train.ranges import check_ranges
+from .terminal import is_terminal
 
 
 def explain(operation, numbers):
-    """Print the walk through an operation; returns the exit status.
+    """Print the walk through an operation, in colour on a terminal; returns the exit status, 1 if a check failed.
 
     Args:
         operation: its name.
         numbers: ``ExplainOptions``.
     """
-    from ..study.explanation import run
+    from ..study.explanation import explain
 
     try:
-        return run(operation, numbers.x, numbers.cotangent, numbers.y, numbers.target)
+        walk = explain(operation, numbers.x, numbers.cotangent, y=numbers.y, target=numbers.target)
     except ValueError as error:
         raise InputError(str(error)) from error
+    if is_terminal(sys.stdout):
+        from .console import make_console
+
+        make_console(sys.stdout).print(walk)
+    else:
+        print(walk)
+    return 0 if walk.passed else 1
 
 
 def explore(path, what):

@@ -9,7 +9,6 @@ True
 """
 
 import html
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,9 @@ from .walkthroughs import WALKS
 
 STEP = 1e-5
 TOLERANCE = 1e-7
+_NARROWEST_REMARK = (
+    16  # columns that formulas and remarks need beside the numbers, to stand in a table with them
+)
 PARTS = {
     "forward": "Forward",
     "backward": "Backward",
@@ -158,29 +160,30 @@ class Explanation:
         return f"<table>{head}{''.join(rows)}</table>"
 
     def __rich_console__(self, console, options):
-        from rich.markup import escape
         from rich.table import Table
+        from rich.text import Text
 
-        yield f"[bold]{escape(self.operation)}[/bold]  [cyan]{escape(self.formula)}[/cyan]"
+        yield Text.assemble((self.operation, "bold"), "  ", (self.formula, "cyan"))
         for part, heading in PARTS.items():
             lines = [line for line in self.lines if line.part == part]
             if not lines:
                 continue
-            yield f"\n[bold]{heading}[/bold]"
+            yield Text(f"\n{heading}", "bold")
+            values = [[] if line.value is None else format_array(line.value) for line in lines]
+            name_width = max(len(line.name) for line in lines)
+            value_width = max(len(row) for rows in values for row in rows)
+            if name_width + value_width + 4 + _NARROWEST_REMARK > options.max_width:
+                for line in lines:
+                    yield Text("\n".join(_plain(line, name_width)), overflow="fold")
+                continue
             table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
             table.add_column(style="bold cyan", no_wrap=True)
             table.add_column(no_wrap=True)
             table.add_column(style="dim")
-            for line in lines:
-                value = "" if line.value is None else "\n".join(format_array(line.value))
-                right = " ".join(text for text in (line.formula, line.note) if text)
-                if line.note.startswith("DIFFERS"):
-                    right = f"[bold red]{escape(right)}[/bold red]"
-                elif line.note.startswith("agrees"):
-                    right = f"{escape(line.formula)}  [green]{escape(line.note)}[/green]"
-                else:
-                    right = escape(right)
-                table.add_row(escape(line.name), escape(value), right)
+            for line, value in zip(lines, values):
+                style = {"DIFFERS": "bold red", "agrees": "green"}.get(line.note.split(",")[0], "")
+                remark = Text.assemble(line.formula, "  " * bool(line.formula), (line.note, style))
+                table.add_row(Text(line.name), Text("\n".join(value)), remark)
             yield table
 
 
@@ -213,26 +216,6 @@ def explain(operation, x=None, cotangent=None, **more):
             raise
         raise ValueError(f"{operation} takes no {' and no '.join(more)}") from None
     return steps
-
-
-def run(operation, x=None, cotangent=None, y=None, target=None, file=None):
-    """Print the walk, in colour where the output is a terminal; the body of ``tinyattn explain``.
-
-    Returns:
-        The exit status: 0, or 1 where a check failed.
-
-    Raises:
-        ValueError: for the user's mistakes, as ``explain`` does.
-    """
-    walk = explain(operation, x, cotangent, y=y, target=target)
-    file = sys.stdout if file is None else file
-    if file.isatty():
-        from rich.console import Console
-
-        Console(file=file).print(walk)
-    else:
-        print(walk, file=file)
-    return 0 if walk.passed else 1
 
 
 def _plain(line, width):
