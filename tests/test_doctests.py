@@ -38,7 +38,7 @@ def test_the_examples_print_what_they_say(name, monkeypatch, tmp_path):
 
 
 def public_names():
-    for module in (ta, *(vars(ta)[name] for name in ("nn", "optim", "models") if name in vars(ta))):
+    for module in (ta, ta.data, ta.models, ta.nn, ta.optim):
         for name in getattr(module, "__all__", dir(module)):
             value = getattr(module, name)
             if not name.startswith("_") and not inspect.ismodule(value) and callable(value):

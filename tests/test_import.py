@@ -23,7 +23,8 @@ METHODS = (
 ATTRIBUTES = "data grad shape ndim size dtype device requires_grad is_leaf T mT".split()
 ENGINE = (
     "Tensor tensor no_grad enable_grad set_grad_enabled is_grad_enabled detect_anomaly reference grad hvp gradcheck "
-    "GradcheckError device manual_seed primitive array_namespace nn optim models study"
+    "GradcheckError device manual_seed primitive array_namespace nn optim models study data train generate save load "
+    "rand randn"
 ).split()
 NN = (
     "Module Parameter Linear Embedding LayerNorm RMSNorm Dropout Sequential ModuleList MultiHeadAttention FeedForward "
@@ -52,7 +53,45 @@ def test_importing_the_package_loads_no_slow_module_of_the_standard_library():
 
 @pytest.mark.parametrize("name", OPS + ENGINE)
 def test_the_package_has(name):
-    assert hasattr(ta, name)
+    assert hasattr(ta, name) and name in dir(ta) and name in ta.__all__
+
+
+def test_all_that_the_package_lists_is_there():
+    assert [name for name in dir(ta) if not hasattr(ta, name)] == []
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'tinyattn' has no attribute 'sofmax'"):
+        ta.sofmax  # noqa: B018
+
+
+def test_the_parts_above_the_operations_are_imported_at_their_first_use():
+    parts = {
+        f"tinyattn.{name}" for name in "nn optim models data checker study train generate".split()
+    }
+    assert modules_after("import tinyattn") & parts == set()
+    new = modules_after("import tinyattn as ta; ta.nn, ta.optim, ta.gradcheck")
+    assert new & parts == {"tinyattn.nn", "tinyattn.optim", "tinyattn.checker"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import tinyattn as ta; ta.generate",
+        "import tinyattn.generate; import tinyattn as ta",
+        "from tinyattn.generate import generate; import tinyattn as ta",
+        "import tinyattn.train; import tinyattn as ta; from tinyattn import generate",
+    ],
+)
+def test_generate_is_a_function_in_whatever_order_things_are_imported(statement):
+    code = (
+        f"{statement}\n"
+        "model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))\n"
+        "print(len(list(ta.generate(model, [1], 3))))\n"
+        "from tinyattn.generate import draw"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "3\n"
 
 
 @pytest.mark.parametrize("name", METHODS + ATTRIBUTES)

@@ -1,15 +1,17 @@
 """tinyattn: attention whose every backward pass can be read, checked, watched, and trained fast.
 
 The package imports NumPy and nothing else. ``import tinyattn as ta``; array functions follow NumPy's names
-and arguments, networks and optimisers PyTorch's.
+and arguments, networks and optimisers PyTorch's. The parts above the operations are imported when they are first used.
 """
+
+import importlib
 
 from .startup import leave_quietly as _leave_quietly
 
 _leave_quietly()  # before NumPy is imported
 
 # ruff: noqa: E402
-from . import kernels, models, nn, optim, study
+from . import kernels
 from .attention import attention_kinds, scaled_dot_product_attention
 from .autograd import (
     Tensor,
@@ -26,7 +28,33 @@ from .autograd import (
     tensor,
 )
 from .backend import array_namespace, device, manual_seed
-from .checker import GradcheckError, gradcheck
 from .ops import *  # noqa: F403  (the names in ops.__all__, each documented where it is defined)
 
 __version__ = "0.1.0"
+
+_MODULES = ("data", "generate", "models", "nn", "optim", "study", "train")
+# Where the names come from that are imported at their first use.
+_PLACES = {
+    "GradcheckError": "checker",
+    "gradcheck": "checker",
+    "load": "train.storage.tensors",
+    "save": "train.storage.tensors",
+}
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _PLACES:
+        value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    names = {*globals(), *_MODULES, *_PLACES} - {"importlib"}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+__all__ = __dir__()

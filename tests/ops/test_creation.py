@@ -64,3 +64,43 @@ def test_a_new_tensor_may_require_a_gradient(device):
 def test_lengths_one_by_one_are_told_apart_from_a_dtype(name):
     with pytest.raises(TypeError, match=r"got the number 3: several lengths make one shape"):
         getattr(ta, name)(2, 3)
+
+
+@pytest.mark.parametrize("draw", [ta.rand, ta.randn])
+def test_random_numbers_follow_the_seed_and_are_the_same_on_every_device(draw, device):
+    ta.manual_seed(3)
+    x = draw(2, 3, device=device, requires_grad=True)
+    assert (x.shape, x.dtype, x.device, x.requires_grad) == ((2, 3), np.float32, device, True)
+    ta.manual_seed(3)
+    assert np.array_equal(draw((2, 3)).numpy(), x.numpy())
+    assert not np.array_equal(draw(2, 3).numpy(), x.numpy())
+    assert draw().shape == () and draw(0, 2).shape == (0, 2) and draw([2]).shape == (2,)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_random_numbers_have_the_moments_of_their_distribution(dtype):
+    ta.manual_seed(0)
+    normal = ta.randn(40_000, dtype=dtype).numpy().astype(float)
+    uniform = ta.rand(40_000, dtype=dtype).numpy().astype(float)
+    assert abs(normal.mean()) < 0.02 and abs(normal.std() - 1) < 0.02
+    assert abs((normal**4).mean() - 3) < 0.2
+    assert abs(uniform.mean() - 0.5) < 0.01 and abs(uniform.std() - 12**-0.5) < 0.01
+    assert uniform.min() >= 0 and uniform.max() < 1
+
+
+def test_a_uniform_draw_is_never_rounded_up_to_one(monkeypatch):
+    class Highest:
+        def uniform(self, size):
+            return np.full(size, 1 - 2.0**-53)
+
+    monkeypatch.setattr("tinyattn.ops.creation.default_random", Highest)
+    for dtype in ("float16", "float32", "float64"):
+        assert 0.999 < ta.rand(2, dtype=dtype).numpy().max() < 1
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: ta.rand(2.5), lambda: ta.randn("3"), lambda: ta.rand(2, dtype="int64")]
+)
+def test_random_numbers_of_no_shape_or_whole_ones_are_refused(make):
+    with pytest.raises(TypeError, match=r"expected whole numbers|no such type"):
+        make()

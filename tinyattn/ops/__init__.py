@@ -4,7 +4,7 @@ from . import methods, numpy_functions
 from .activations import erf, gelu, relu, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
 from .conversion import astype, to_device
-from .creation import arange, eye, full, full_like, ones, ones_like, zeros, zeros_like
+from .creation import arange, eye, full, full_like, ones, ones_like, rand, randn, zeros, zeros_like
 from .dropout import dropout
 from .embedding import embedding
 from .exponential import exp, expm1, log, log1p, rsqrt, sqrt
@@ -89,6 +89,8 @@ __all__ = [
     "pow",
     "power",
     "prod",
+    "rand",
+    "randn",
     "relu",
     "reshape",
     "rms_norm",

@@ -1,9 +1,11 @@
 """New tensors: float32 unless another dtype is named, on the default device unless another device is."""
 
+import operator
+
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, get_backend, is_array, native_dtype
+from ..backend import backend_of, default_random, get_backend, is_array, native_dtype
 
 
 def zeros(shape, dtype=np.float32, device=None, requires_grad=False):
@@ -78,6 +80,41 @@ def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
     return _finished(array, requires_grad)
 
 
+def randn(*shape, dtype=np.float32, device=None, requires_grad=False):
+    """Draws of the standard normal distribution, from the stream that ``manual_seed`` starts.
+
+    Args:
+        shape: the lengths of the axes, one by one or as a tuple.
+        dtype: a floating-point type.
+
+    >>> import tinyattn as ta
+    >>> random = ta.manual_seed(0)
+    >>> ta.randn(2, 3).shape, ta.randn((2, 3)).shape
+    ((2, 3), (2, 3))
+    """
+    numbers = default_random().normal(size=_lengths(shape, "randn"))
+    return _drawn(numbers, dtype, device, requires_grad)
+
+
+def rand(*shape, dtype=np.float32, device=None, requires_grad=False):
+    """Draws of the uniform distribution on [0, 1), from the stream that ``manual_seed`` starts.
+
+    Args:
+        shape: the lengths of the axes, one by one or as a tuple.
+        dtype: a floating-point type; the draws are multiples of its spacing below 1, so that none is rounded up to 1.
+
+    >>> import tinyattn as ta
+    >>> random = ta.manual_seed(0)
+    >>> x = ta.rand(1000)
+    >>> bool(((x >= 0) & (x < 1)).all())
+    True
+    """
+    dtype = _floating(dtype)
+    numbers = default_random().uniform(size=_lengths(shape, "rand"))
+    per_unit = 2.0 ** (np.finfo(dtype).nmant + 1)
+    return _drawn(np.floor(numbers * per_unit) / per_unit, dtype, device, requires_grad)
+
+
 def zeros_like(x, dtype=None, requires_grad=False):
     """Zeros of the shape, the dtype and on the device of ``x``.
 
@@ -110,6 +147,30 @@ def full_like(x, fill_value, dtype=None, requires_grad=False):
     xp = backend_of(array).xp
     dtype = native_dtype(array.dtype if dtype is None else dtype)
     return _finished(xp.full(array.shape, fill_value, dtype=dtype), requires_grad)
+
+
+def _drawn(numbers, dtype, device, requires_grad):
+    host = np.asarray(numbers, dtype=_floating(dtype))
+    return _finished(get_backend(device).asarray(host), requires_grad)
+
+
+def _lengths(shape, name):
+    lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    try:
+        return tuple(operator.index(length) for length in lengths)
+    except TypeError:
+        raise TypeError(
+            f"{name}() got {shape} as its shape: expected whole numbers, as in {name}(2, 3)"
+        ) from None
+
+
+def _floating(dtype):
+    dtype = _checked_dtype(dtype)
+    if dtype.kind != "f":
+        raise TypeError(
+            f"random numbers are drawn as floating-point numbers, {dtype} is no such type"
+        )
+    return dtype
 
 
 def _checked_dtype(dtype):
