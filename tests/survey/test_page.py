@@ -7,12 +7,14 @@ import pytest
 
 from tinyattn.survey.curve import step_curve
 from tinyattn.survey.page import page
-from tinyattn.survey.primitives import Row, survey_primitives
+from tinyattn.survey.primitives import check_primitive, versions
+from tinyattn.survey.row import Row
 
 
 @pytest.fixture(scope="module")
 def text():
-    rows = list(survey_primitives(["softmax", "add"]))
+    names = ("softmax", "add")
+    rows = [check_primitive(name, version) for name in names for version in versions(name)]
     rows.append(Row("wrong", "block", cases=1, faults=["the gradient of <b> is wrong"]))
     curves = [step_curve("softmax"), step_curve("add")]
     return page(rows, curves, "WRONG: 1 of 5", False, "float64 & more")

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..autograd import PRIMITIVES
 from ..checker import gradient_report
 from ..data import InputError
-from ..survey.blocks import blocks, check_block
 from ..survey.mutations import CHECKS, MISTAKES, break_rule
-from ..survey.primitives import TOLERANCES, has_kernel, survey_primitive
+from ..survey.row import TOLERANCES
+from ..survey.tasks import tasks
 from ..train.session import check_device, load_run
 from .progress import Progress
 
@@ -54,13 +53,13 @@ def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, 
 def survey(op, device, html, order, seed):
     """The table of primitives, kernels and blocks."""
     started = time.perf_counter()
-    tasks = _tasks(op, device, order, seed)
+    chosen = _tasks(op, device, order, seed)
     print(
         f"{'checked':{NAME_WIDTH}s} {'as':7s} {'cases':>5s} {'absolute':>9s} {'relative':>9s} {'time':>7s}"
     )
     rows = []
-    with Progress(len(tasks)) as progress:
-        for name, task in tasks:
+    with Progress(len(chosen)) as progress:
+        for name, task in chosen:
             progress.begin(name)
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -78,31 +77,17 @@ def survey(op, device, html, order, seed):
 
 
 def _tasks(op, device, order, seed):
-    """``(name, function that gives a Row)`` for everything, or for all that is called ``op``."""
-    tasks = []
-    for name in sorted(PRIMITIVES):
-        if op in (None, name):
-            for version in ("rule", "kernel") if has_kernel(name, device) else ("rule",):
-                tasks.append((name, _primitive_task(name, version, device, order, seed)))
-    for name, block in blocks().items():
-        if op is None or op == name:
-            tasks.append((name, _block_task(block, device, order, seed)))
-    if not tasks:
-        names = [*PRIMITIVES, *blocks()]
+    """The tasks of the survey, or those named ``op``."""
+    every = tasks(device, order, seed)
+    chosen = [(name, task) for name, task in every if op in (None, name)]
+    if not chosen:
+        names = {name for name, _ in every}
         near = difflib.get_close_matches(op, names, n=3)
         hint = (
             f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(names))}"
         )
         raise InputError(f"--op: there is no operation or block {op!r}; {hint}")
-    return tasks
-
-
-def _primitive_task(name, version, device, order, seed):
-    return lambda: survey_primitive(name, version, device, order, seed)
-
-
-def _block_task(block, device, order, seed):
-    return lambda: check_block(block, device, order, seed)
+    return chosen
 
 
 def _table_line(row):

@@ -1,0 +1,46 @@
+"""One line of the survey's table, and the tolerances of all checks."""
+
+import time
+from dataclasses import dataclass, field
+
+from ..checker import GradcheckError
+
+TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
+
+
+@dataclass
+class Row:
+    """The checks of one primitive, by its rule or its kernel, or of one block."""
+
+    name: str
+    version: str  # "rule", "kernel" or "block"
+    cases: int = 0
+    absolute_error: float = 0.0
+    relative_error: float = 0.0
+    seconds: float = 0.0
+    evaluations: int = 0
+    kinks: int = 0
+    faults: list = field(default_factory=list)  # messages
+
+    @property
+    def passed(self):
+        return not self.faults
+
+    def add(self, what, check):
+        """Call ``check()`` and add the ``Report`` that it returns; ``what`` names the check if it raises."""
+        started = time.perf_counter()
+        self.cases += 1
+        try:
+            report = check()
+        except GradcheckError as error:
+            self.faults.append(f"{what}: {error}")
+        except Exception as error:  # an error is a fault of this row and does not end the survey
+            self.faults.append(f"{what} raised {type(error).__name__}: {error}")
+        else:
+            self.absolute_error = max(self.absolute_error, report.absolute_error)
+            self.relative_error = max(self.relative_error, report.relative_error)
+            self.evaluations += report.evaluations
+            self.kinks += len(report.kinks)
+            if not report.passed:
+                self.faults.append(str(report.error(op=self.name)))
+        self.seconds += time.perf_counter() - started
