@@ -6,9 +6,9 @@ backward is wrong by any factor, or returns zeros, passes a check with ``loss = 
 norm, whose outputs add to 0. ``loss = (y**2).sum()`` is no way out: with the cotangent 2y a layer norm without its
 mean term passes. A random cotangent sees all of these.
 
-Measured: each known mistake is planted into the rule and checked three times, with ``tinyattn gradcheck --break``'s
-own table; and how far the gradient that each mistake gives is from the true one, seen through each of the three
-cotangents. Then the step: the same difference quotient in float32 and float64, which is the other way to be fooled.
+Measured: each known mutation of the rule is checked three times, with the table of ``tinyattn gradcheck --break``; and
+how far the gradient of a mutated rule is from the true one under each of the three cotangents. Then the step: the same
+difference quotient in float32 and float64, the other reason why a wrong gradient can pass.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ import numpy as np
 import tinyattn as ta
 from example import BLUE, GREEN, ORANGE, example
 from tinyattn.survey.curve import STEPS, step_curve
-from tinyattn.survey.mutations import CHECKS, break_rule, planted
+from tinyattn.survey.mutations import CHECKS, break_rule, mutated
 
-CLAIMED = {  # mistakes that a check does not see
+CLAIMED = {  # mutations that a check misses
     "softmax": {
         "ones": {
             "returns zeros",
@@ -46,21 +46,21 @@ def gradient_under(cotangent_of, x):
 @example
 def main(run):
     random = np.random.default_rng(0)
-    for name, blind in CLAIMED.items():
+    for name, missed in CLAIMED.items():
         outcomes = list(break_rule(name))
         print(f"{name} whose gradient ...")
         run.print_table(
-            ("mistake", *CHECKS),
+            ("mutation", *CHECKS),
             [
-                (o.mistake.what, *("sees it" if o.seen[c] else "PASSES" for c in CHECKS))
+                (o.mutation.what, *("caught" if o.caught[c] else "missed" for c in CHECKS))
                 for o in outcomes
             ],
         )
         print()
-        for check, mistakes in blind.items():
-            passed = {o.mistake.what for o in outcomes if not o.seen[check]}
-            assert mistakes <= passed, (name, check, passed)
-        assert all(o.seen["random"] for o in outcomes)
+        for check, mutations in missed.items():
+            passed = {o.mutation.what for o in outcomes if not o.caught[check]}
+            assert mutations <= passed, (name, check, passed)
+        assert all(o.caught["random"] for o in outcomes)
 
     # What the three cotangents show of the true gradient and of a wrong one, 7 times as large.
     x = random.standard_normal((1, 6))
@@ -70,9 +70,9 @@ def main(run):
         "2y": lambda y: 2 * y,
         "random": lambda y: direction,
     }
-    outcome = next(o for o in break_rule("softmax") if o.mistake.what == "is 7 times too large")
+    outcome = next(o for o in break_rule("softmax") if o.mutation.what == "is 7 times too large")
     true = {name: gradient_under(c, x) for name, c in cotangents.items()}
-    with planted("softmax", outcome.mistake):
+    with mutated("softmax", outcome.mutation):
         wrong = {name: gradient_under(c, x) for name, c in cotangents.items()}
     print("largest entry of the gradient of softmax, right and 7 times too large")
     run.print_table(

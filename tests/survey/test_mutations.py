@@ -1,13 +1,13 @@
-"""Planted mistakes: which checks see them, and that they are gone afterwards."""
+"""Known mutations of rules: which checks catch them, and that the rules are unchanged afterwards."""
 
 import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.survey.mutations import MISTAKES, break_rule, planted
+from tinyattn.survey.mutations import MUTATIONS, break_rule, mutated
 
-# The table that was measured on published teaching engines.
-LIVES = {
+# Measured on published teaching engines: which checks miss which mutation.
+MISSED = {
     ("softmax", "returns zeros"): {"ones"},
     ("softmax", "is 7 times too large"): {"ones"},
     ("softmax", "lacks the outer y"): {"ones"},
@@ -18,16 +18,16 @@ LIVES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_random_cotangent_sees_every_mistake_and_the_others_those_of_the_table(name):
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_random_cotangent_catches_every_mutation_and_the_others_miss_those_of_the_table(name):
     before = gradient(name)
     outcomes = list(break_rule(name))
     assert len(outcomes) >= 5
     for outcome in outcomes:
-        assert outcome.seen["random"], outcome.mistake.what
-        expected = LIVES.get((name, outcome.mistake.what))
+        assert outcome.caught["random"], outcome.mutation.what
+        expected = MISSED.get((name, outcome.mutation.what))
         if expected is not None:
-            assert {check for check, seen in outcome.seen.items() if not seen} == expected
+            assert {check for check, caught in outcome.caught.items() if not caught} == expected
     assert np.array_equal(gradient(name), before)
 
 
@@ -46,10 +46,10 @@ def gradient(name):
         return ta.grad(y, x, ta.tensor(np.cos(np.arange(y.size)).reshape(y.shape)))[0].numpy()
 
 
-def test_every_mistake_changes_a_line_that_is_there():
-    for name, mistakes in MISTAKES.items():
-        for mistake in mistakes:
-            with planted(name, mistake):
+def test_every_mutation_changes_text_that_occurs_once():
+    for name, mutations in MUTATIONS.items():
+        for mutation in mutations:
+            with mutated(name, mutation):
                 pass
 
 

@@ -1,4 +1,4 @@
-"""Outputs and gradients at kinks and for extreme numbers, against values worked out independently."""
+"""Outputs and gradients at kinks and for extreme numbers equal independently computed values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A fixed sample of the mutants, killed in every run; all of them with ``python -m tools.mutants``."""
+"""A fixed sample of the mutants is killed in every run; ``python -m tools.mutants`` runs all of them."""
 
 import pytest
 

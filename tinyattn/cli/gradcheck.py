@@ -1,7 +1,6 @@
 """``tinyattn gradcheck``: every gradient of the library, or of a run's model, against differences."""
 
 import difflib
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 
 from ..checker import gradient_report
 from ..data import InputError
-from ..survey.mutations import CHECKS, MISTAKES, break_rule
+from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.row import TOLERANCES
 from ..survey.tasks import tasks
 from ..train.session import check_device, load_run
@@ -27,7 +26,7 @@ def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, 
         op: a primitive or a block; all of them by default.
         device: where.
         html: file to write a page to.
-        broken: a primitive whose known mistakes are planted.
+        broken: a primitive whose known mutations are checked.
         order: 1 or 2; by default 2 for the library, and 1 for a model of a run.
         seed: of inputs, cotangents and directions.
     """
@@ -205,27 +204,26 @@ def _on_device_of(parameter, ids):
 
 
 def break_on_purpose(name, seed):
-    """Plant the known mistakes into a rule and print which check sees each."""
-    if name not in MISTAKES:
+    """Apply each known mutation of a rule and print which check catches it."""
+    if name not in MUTATIONS:
         raise InputError(
-            f"--break: no mistakes are known for {name!r}; expected one of {', '.join(MISTAKES)}"
+            f"--break: no mutations are known for {name!r}; expected one of {', '.join(MUTATIONS)}"
         )
     print(f"{f'{name} whose gradient ...':44s} " + " ".join(f"{check:>10s}" for check in CHECKS))
-    blind = dict.fromkeys(CHECKS, 0)
-    count = 0
+    missed = dict.fromkeys(CHECKS, 0)
     for outcome in break_rule(name, seed):
-        count += 1
-        for check, seen in outcome.seen.items():
-            blind[check] += not seen
-        words = " ".join(f"{'caught' if outcome.seen[check] else 'LIVES':>10s}" for check in CHECKS)
-        print(f"... {outcome.mistake.what:40s} {words}")
+        for check, caught in outcome.caught.items():
+            missed[check] += not caught
+        words = ["caught" if outcome.caught[check] else "missed" for check in CHECKS]
+        mutation = outcome.mutation
+        print(f"... {mutation.what:40s} {' '.join(f'{word:>10s}' for word in words)}")
         print(
-            f"        {_shortened(outcome.mistake.right)}  ->  {_shortened(outcome.mistake.wrong)}"
+            f"        {_shortened(mutation.before)}  ->  {_shortened(mutation.after)}", flush=True
         )
-        sys.stdout.flush()
-    misses = ", ".join(f"{check} misses {blind[check]}" for check in CHECKS)
-    print(f"of {count} mistakes a check with the cotangent {misses}")
-    return 0 if not blind["random"] else 1
+    counts = [f"{count} with {check}" for check, count in missed.items()]
+    counts[0] = f"{missed['ones']} with the cotangent ones"
+    print(f"missed of {len(MUTATIONS[name])} mutations: {', '.join(counts)}")
+    return 0 if not missed["random"] else 1
 
 
 def _shortened(code):

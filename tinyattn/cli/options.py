@@ -123,7 +123,7 @@ class GradcheckOptions:
     """Write a page with the step-size curve of each operation [path]."""
 
     broken: Annotated[str | None, Parameter(name="--break")] = None
-    """Plant known mistakes into an operation's rule, such as softmax, and show which checks see them."""
+    """Apply known mutations to an operation's rule, such as softmax, and show which checks catch them."""
 
     order: Literal[1, 2] | None = None
     """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""

@@ -1,8 +1,8 @@
-"""Small changes to the text of a function: each is one mistake that a person might make.
+"""Mutation operators: small changes to the syntax tree of a function, each a mistake that a person might make.
 
-Arithmetic is what is changed: operators, terms and factors, signs, axes, transposes, constants, accumulations,
-conditions. Left alone are the texts of errors, the conditions under which they are raised or a kernel declines, and
-docstrings.
+They change arithmetic: operators, terms and factors, signs, axes, transposes, constants, accumulations, conditions.
+They do not change docstrings, the messages of errors, or the conditions under which a function raises or a kernel
+declines.
 """
 
 import ast
@@ -26,14 +26,13 @@ SWAPPED_NAMES = {
     "multiply": "divide",
     "add": "subtract",
     "subtract": "add",
-    "column_sums": "_column_means",
 }
 TRANSPOSES = {"swapaxes", "transpose", "_transposed"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One mutant of a function: which kind, where, and the first line of the statement before and after."""
+    """One mutant of a function: the kind of change, its line, and the statement before and after (its first line)."""
 
     kind: str
     line: int
@@ -41,12 +40,9 @@ class Change:
     after: str
     tree: ast.Module
 
-    def __str__(self):
-        return f"line {self.line}: {self.kind}: {self.before}  ->  {self.after}"
-
 
 def changes(tree):
-    """All ``Change``s of a module that holds one function."""
+    """All ``Change``s of a module that consists of one function."""
     found = []
     for path, node in _places(tree):
         statement = max(
@@ -74,7 +70,7 @@ def _at(tree, path):
 
 
 def _places(tree):
-    """``(path, node)`` for each statement and expression that may be changed, in the order of the text."""
+    """``(path, node)`` for each statement and expression that may be changed, in source order."""
     stack, places = [((), tree.body[0])], []
     while stack:
         path, node = stack.pop()
@@ -101,7 +97,7 @@ _UNTOUCHED = {
 
 
 def _is_guard(node, field):
-    """Whether a field is the condition of an ``if`` that only declines or raises."""
+    """Whether a field belongs to an ``if`` that only raises or declines."""
     if not (isinstance(node, ast.If) and field in ("test", "body")):
         return False
     return all(
@@ -122,7 +118,7 @@ def _replacements(node):
         if not isinstance(node.operand, ast.Constant):
             yield "drop a sign", node.operand
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "turn a condition round", node.operand
+        yield "negate a condition", node.operand
     elif isinstance(node, ast.AugAssign):
         yield "skip an accumulation", ast.Pass()
         if type(node.op) in SWAPPED:
@@ -141,7 +137,7 @@ def _replacements(node):
     elif isinstance(node, ast.Constant):
         yield from _of_constant(node)
     elif isinstance(node, (ast.If, ast.IfExp)) and not _is_guard(node, "test"):
-        yield "turn a condition round", _with(node, test=ast.UnaryOp(ast.Not(), node.test))
+        yield "negate a condition", _with(node, test=ast.UnaryOp(ast.Not(), node.test))
 
 
 def _of_operation(node):
@@ -186,7 +182,7 @@ def _of_constant(node):
 
 
 def _is_number(value):
-    """Whether a returned expression can be negated: arithmetic, a call, a name that is no word of the language."""
+    """Whether a returned expression can be negated: arithmetic, a call or an element."""
     return isinstance(value, (ast.BinOp, ast.Call, ast.Subscript))
 
 
@@ -202,7 +198,7 @@ def _with(node, **fields):
 
 
 def _put(tree, path, new):
-    """Put a copy of ``new`` at the place that ``path`` leads to."""
+    """Replace the node at ``path`` by a copy of ``new``."""
     owner = _at(tree, path[:-1])
     name, position = path[-1]
     if position is None:
@@ -212,7 +208,7 @@ def _put(tree, path, new):
 
 
 def _text(node):
-    """A statement as one line; of a compound one only its head."""
+    """A statement as one line; only the header of a compound one."""
     text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
     if isinstance(node, (ast.If, ast.For, ast.While, ast.With)):
         text = text.splitlines()[0]

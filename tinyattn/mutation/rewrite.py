@@ -1,7 +1,7 @@
-"""Running a function with another text: how mistakes are planted, and taken out again.
+"""Temporarily replace a function's code, for mutation testing.
 
-The code object of the function is exchanged, and nothing else: whoever holds the function, a table of vector-Jacobian
-products or another module, runs the other text for as long as the block lasts.
+Only the code object of the function is replaced. Every reference to the function, in a table of vector-Jacobian
+products or in another module, runs the new code inside the block.
 """
 
 import ast
@@ -11,22 +11,25 @@ import textwrap
 
 
 def source_of(function):
-    """The text of a function from its ``def`` on, without decorators and indentation."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    definition = tree.body[0]
-    definition.decorator_list = []
-    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
-    return "\n".join(lines[definition.lineno - 1 :])
+    """The source of a function from its ``def`` on, without decorators and indentation."""
+    source = textwrap.dedent(inspect.getsource(function))
+    definition = ast.parse(source).body[0]
+    return "\n".join(source.splitlines()[definition.lineno - 1 :])
 
 
 def code_from(function, source):
-    """The code object of ``source``, a ``def``, compiled as if it stood in the place of ``function``.
+    """The code object of ``source``, a ``def``, compiled with the globals of ``function``.
+
+    Args:
+        source: text, or a syntax tree that consists of the one function.
 
     Raises:
-        ValueError: for a function with variables of an enclosing one, which cannot be compiled by itself.
+        ValueError: if ``function`` is a closure, which cannot be compiled on its own.
     """
     if function.__code__.co_freevars:
-        raise ValueError(f"{function.__name__} uses variables of the function around it")
+        raise ValueError(
+            f"{function.__name__} is a closure: it uses variables of the function around it"
+        )
     tree = source if isinstance(source, ast.Module) else ast.parse(source)
     tree.body[0].decorator_list = []
     namespace = dict(function.__globals__)
@@ -36,7 +39,7 @@ def code_from(function, source):
 
 @contextlib.contextmanager
 def running(function, code):
-    """Let ``function`` run ``code`` inside the block.
+    """Make ``function`` run ``code`` inside the block.
 
     >>> def double(x):
     ...     return 2 * x

@@ -1,8 +1,8 @@
-"""Where each primitive is checked: inputs and parameters, as one table.
+"""The table of cases: the inputs and parameters at which each primitive is checked.
 
-Shapes are small and odd on purpose: axes of length 1 and 0, broadcasting, transposed memory, no axes at all. Values
-are drawn away from kinks, where there is nothing to check; the tests of each operation pin what happens there.
-A primitive without a line in this table fails the survey.
+Shapes are small and unusual on purpose: axes of length 1 and 0, broadcasting, transposed memory, no axes. Values are
+drawn away from kinks, where there is no derivative to check; the tests of each operation cover those. A primitive
+without a case in this table fails the survey.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from ..kernels.portable.ring_attention import LoneRank
 
 @dataclass(frozen=True)
 class Drawn:
-    """Random numbers of a shape; ``kind`` says from where."""
+    """Random numbers of a shape, from the distribution ``kind``."""
 
     shape: tuple
     kind: str = "normal"
@@ -66,7 +66,7 @@ def boolean(*shape):
 
 
 def transposed(*shape):
-    """Of the shape with its axes reversed, and not contiguous in memory."""
+    """An array with the axes of ``shape`` reversed, not contiguous in memory."""
     return Drawn(shape, axes=tuple(range(len(shape)))[::-1])
 
 
@@ -76,7 +76,7 @@ class Case:
 
     inputs: tuple
     parameters: dict = field(default_factory=dict)
-    order: int = 2  # the highest order that the operation offers
+    order: int = 2  # the highest order that the operation supports
     mode: str = "full"
 
     def __str__(self):
@@ -85,7 +85,7 @@ class Case:
         return ", ".join(words)
 
     def draw(self, seed=0):
-        """The inputs as host arrays (and whatever is no array as it is)."""
+        """The inputs: host arrays, and unchanged whatever is not drawn."""
         random = np.random.default_rng(seed)
         return [value(random) if isinstance(value, Drawn) else value for value in self.inputs]
 
@@ -145,7 +145,7 @@ CASES = {
     # arithmetic
     "add": [
         *_broadcasting(normal),
-        Case((normal(64, 128), normal(64, 128)), mode="directional"),  # enough for its kernel
+        Case((normal(64, 128), normal(64, 128)), mode="directional"),  # large enough for its kernel
     ],
     "sub": _broadcasting(normal),
     "mul": _broadcasting(normal) + [case(transposed(3, 4), normal(4, 3))],

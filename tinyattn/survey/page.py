@@ -1,4 +1,4 @@
-"""The survey as a page: one file, no network, light and dark."""
+"""The survey as an HTML page: one file without network access, with a light and a dark theme."""
 
 import html
 import math
@@ -70,7 +70,7 @@ def page(rows, curves, verdict, passed, settings):
         rows: ``survey.Row``s, in the order of the table.
         curves: ``curve.Curve``s.
         verdict: the closing line.
-        passed: whether it is a good one.
+        passed: whether every check passed.
         settings: a sentence about tolerances, order and device.
     """
     charts = "\n".join(_figure(curve) for curve in curves)
@@ -90,9 +90,9 @@ def page(rows, curves, verdict, passed, settings):
 <main>
 <h1>Every gradient against differences</h1>
 <p class="verdict{"" if passed else " bad"}">{html.escape(verdict)}</p>
-<p>{html.escape(settings)} Outputs are contracted with a random cotangent: under a cotangent of ones, wrong gradients
-of softmax and layer norm would pass. A <em>rule</em> is the operation as it is written to be read, a <em>kernel</em>
-the one that training runs, a <em>block</em> what is assembled from them.</p>
+<p>{html.escape(settings)} Outputs are contracted with a random cotangent: with a cotangent of ones, wrong gradients
+of softmax and layer norm would pass. A <em>rule</em> is the definition of an operation, a <em>kernel</em> its fast
+version, which training runs, and a <em>block</em> is assembled from operations.</p>
 {wrong}
 <div class="scroll" tabindex="0" role="region" aria-label="Table of checks"><table>
 <thead><tr><th scope="col">checked</th><th scope="col">as</th><th scope="col">cases</th>
@@ -103,9 +103,9 @@ the one that training runs, a <em>block</em> what is assembled from them.</p>
 </tbody></table></div>
 <h2>The step: truncation against rounding</h2>
 <p>The relative error of a central difference along one random direction, from large steps on the left to small ones
-on the right. It falls with h&sup2; until the rounding of the function's values, divided by an ever smaller step,
-takes over. The circle marks the best step in float64. In float32 the valley is a million times shallower. Where a
-curve has no left slope the operation is linear (or bends only at kinks), and nothing is truncated.</p>
+on the right. It falls with h&sup2; until the rounding of the function's values, divided by the step, dominates. The
+circle marks the best step in float64. The best error in float32 is about a million times larger. Where a curve has no
+left slope, the operation is (piecewise) linear and has no truncation error.</p>
 {_LEGEND}
 <div class="charts">
 {charts}
@@ -131,7 +131,7 @@ def _figure(curve):
     step, error = curve.best
     name = html.escape(curve.name)
     label = f"{name}: error of a central difference against its step"
-    words = f"{error:.0e} at h = {step:.0e}" if curve.truncates else "nothing truncated"
+    words = f"{error:.0e} at h = {step:.0e}" if curve.truncates else "no truncation error"
     return f"""<figure id="{name}"><figcaption>{name}<span>{words}</span></figcaption>
 <svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">
 {_axes()}
@@ -163,7 +163,7 @@ def _axes():
 
 
 def _laws(curve):
-    """The laws h^2 and 1/h, fitted to either side of the valley; only for operations that truncate."""
+    """The laws h^2 and 1/h, fitted to either side of the minimum; only if there is a truncation error."""
     if not curve.truncates:
         return ""
     step, _ = curve.best
@@ -218,7 +218,7 @@ def _y(error):
 
 
 def _power(power):
-    """10 to a power, written with a raised exponent."""
+    """10 to a power, with a superscript exponent."""
     if power == 0:
         return "1"
     exponent = str(power).replace("-", "\N{MINUS SIGN}")

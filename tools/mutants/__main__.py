@@ -1,6 +1,7 @@
 """Run the mutants: ``python -m tools.mutants [PATTERN] [--list] [--record]``.
 
-Prints each survivor and the score; status 1 if a mutant survives without a reason, or a reason is out of date.
+Prints each survivor and the mutation score. The exit status is 1 if a mutant survives that is not listed as equivalent,
+or if the list of equivalent mutants is out of date.
 """
 
 import argparse
@@ -23,8 +24,12 @@ def main():
     parser.add_argument(
         "pattern", nargs="?", default="", help="only functions with this in their name"
     )
-    parser.add_argument("--list", action="store_true", help="print every mutant and what killed it")
-    parser.add_argument("--record", action="store_true", help="write the values of all rules anew")
+    parser.add_argument(
+        "--list", action="store_true", help="print every mutant and the check that killed it"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="record the values of all rules again"
+    )
     options = parser.parse_args()
     if options.record:
         return record()
@@ -51,7 +56,7 @@ def main():
     if not options.pattern:
         stale = sorted(set(EQUIVALENT) - {mutant.key for mutant in equivalent})
         for key in stale:
-            print(f"OUT OF DATE  a reason is given for a mutant that is killed or gone: {key}")
+            print(f"OUT OF DATE  listed as equivalent, but killed or gone: {key}")
     for kind, count in sorted(kinds.items()):
         print(f"{count:6d}  {kind}")
     different = len(mutants) - len(equivalent)
@@ -65,7 +70,7 @@ def main():
 
 
 def record():
-    """Write down what every rule computes on its cases."""
+    """Record the values that every rule computes on its cases."""
     import_all()
     values = {}
     for name, cases in checks.CASES.items():
@@ -73,7 +78,7 @@ def record():
             if name in PRIMITIVES:
                 inputs, parameters = checks.drawn(name, position)
                 with ta.reference():
-                    assert f"{name} {case}" not in values, f"twice the same case: {name} {case}"
+                    assert f"{name} {case}" not in values, f"duplicate case: {name} {case}"
                     values[f"{name} {case}"] = checks.digest(
                         PRIMITIVES[name](*inputs, **parameters)
                     )

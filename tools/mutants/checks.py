@@ -1,4 +1,4 @@
-"""The checks that a mutant has to survive: gradients by differences, kernels against rules, values against a record."""
+"""The checks that kill mutants: gradcheck of rules, kernels against rules, values against recorded ones."""
 
 import contextlib
 import functools
@@ -27,11 +27,11 @@ TOLERANCE = {"float64": 1e-9, "float32": 2e-5}
 
 
 class Killed(AssertionError):
-    """A mutant was seen."""
+    """A check failed: the mutant is killed."""
 
 
 def check_ring_of_ranks(ranks=3):
-    """Ring attention over several ranks, each a thread, against dense attention over the whole sequence."""
+    """Compare ring attention over several ranks, each a thread, with dense attention over the whole sequence."""
     random = np.random.default_rng(0)
     q, k, v, g = random.standard_normal((4, 2, 7, 3))
     for layout in ("contiguous", "zigzag"):
@@ -65,7 +65,7 @@ def _differentiated(name, inputs, g, parameters):
 
 
 def check_rule(name, orders=(1, 2)):
-    """Gradients of the rule against differences, its values against the record."""
+    """Check the gradients of a rule by differences, and its values against the recorded ones."""
     for order in orders:
         for position, case in enumerate(CASES[name]):
             inputs, parameters = drawn(name, position)
@@ -103,7 +103,7 @@ def drawn(name, position, device="cpu", dtype="float64"):
 
 
 def digest(out):
-    """One number that depends on every element of an output and on its place."""
+    """A number that depends on the value and position of every element of an output."""
     host = np.nan_to_num(out.numpy().astype(np.float64), neginf=-7.0, posinf=7.0)
     weights = np.cos(1.0 + 0.7 * np.arange(host.size)).reshape(host.shape)
     return float(np.sum(host * weights))
@@ -123,10 +123,10 @@ def _check_value(name, position, inputs, parameters):
 
 
 def check_kernel(name, kind):
-    """The kernel against the rule, forward and backward, in two precisions and with every size of tile."""
+    """Compare a kernel with its rule, forward and backward, in two precisions and with several tile sizes."""
     taken = []
     for sizes in ("own", "tiny", "tiny in groups", "careful", "tiny and careful"):
-        # One thread, so that products are cut: whole ones are np.matmul itself.
+        # One thread, so that products are split: unsplit ones are np.matmul itself.
         with tile_sizes(name, kind, sizes), blas.one_thread():
             for dtype in ("float64", "float32"):
                 for position in range(len(CASES[name])):
@@ -136,10 +136,10 @@ def check_kernel(name, kind):
         check_ring_of_ranks()
     usual = _TAKEN.setdefault((name, kind), taken)
     if taken != usual or True not in taken:
-        raise Killed(f"the kernel of {name} declines what it takes, or takes what it declines")
+        raise Killed(f"the kernel of {name} accepts other cases than before the change")
 
 
-_TAKEN = {}  # (name, kind) -> which cases the unchanged kernel takes
+_TAKEN = {}  # (name, kind) -> which cases the unchanged kernel accepts
 
 
 def _compare(name, position, kind, dtype):
@@ -174,7 +174,7 @@ def _rule_results(name, position, kind, dtype):
 
 
 def _results(name, inputs, parameters):
-    """The output and the gradients, as host arrays, twice from one graph: a kernel may not use its residuals up."""
+    """The output and the gradients as host arrays, twice from one graph: a kernel may not consume its residuals."""
     leaves = []
     for position, value in enumerate(inputs):
         if isinstance(value, ta.Tensor) and value.dtype.kind == "f":
@@ -198,9 +198,9 @@ def _results(name, inputs, parameters):
 def tile_sizes(name, kind, sizes):
     """Make tiles and blocks tiny and numerical safeguards always on ("careful") inside the block.
 
-    Sizes are the whole numbers from 16 on among the constants of the kernel's modules; SAFE is in the names of
-    thresholds below which safeguards are left out.
-    "tiny in groups" leaves sizes in bytes, so that several tiles are still worked on together.
+    Sizes are the integer constants of at least 16 in the kernel's modules; constants with SAFE in their names are
+    thresholds below which a safeguard is skipped. "tiny in groups" keeps sizes in bytes, so that several tiles are
+    still processed together.
     """
     if sizes == "own":
         yield
@@ -228,7 +228,7 @@ def tile_sizes(name, kind, sizes):
     try:
         yield
     finally:
-        # Backwards: a function that several modules know was met, and its defaults noted, several times.
+        # In reverse order: a function that several modules import was changed several times.
         for module, constant, value in reversed(own):
             setattr(module, constant, value)
         for function, value in reversed(defaults):
@@ -237,7 +237,7 @@ def tile_sizes(name, kind, sizes):
 
 @functools.cache
 def _modules_of(name, kind):
-    """The module of a kernel, and those of the kernels' floor that it imports from."""
+    """The module of a kernel, and the modules of ``tinyattn.kernels`` that it imports from."""
     forward, _ = registered_kernels()[name, kind]
     modules = [sys.modules[forward.__module__]]
     for value in vars(modules[0]).values():

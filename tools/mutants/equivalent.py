@@ -1,7 +1,7 @@
-"""Mutants that compute the same as the original, each with the reason.
+"""Equivalent mutants: those that compute the same as the original, each with the reason.
 
-A key is the name of the function and the first line of the statement, before and after. Where one reason holds for
-many, it is a pattern.
+A key consists of the name of the function and the first line of the statement before and after the change. A pattern
+covers several mutants with the same reason.
 """
 
 import re
@@ -102,7 +102,7 @@ _COMPILED = [(re.compile(pattern), reason) for pattern, reason in PATTERNS.items
 
 
 def reason_for(key):
-    """Why a mutant is equivalent, or None if no one says it is."""
+    """Why a mutant is equivalent, or None if it is not listed."""
     if key in EQUIVALENT:
         return EQUIVALENT[key]
     for pattern, reason in _COMPILED:

@@ -1,4 +1,4 @@
-"""Holding a primitive against the extremes."""
+"""Compare a primitive with the expected values at an extreme."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tinyattn.autograd import PRIMITIVES
 
 
 def check_extreme(extreme, device="cpu", dtype="float64"):
-    """Raise AssertionError if output or gradients are not what they must be."""
+    """Raise AssertionError if the output or a gradient differs from the expected one."""
     primitive = PRIMITIVES[extreme.primitive]
     inputs = [_as_input(value, device, dtype) for value in extreme.inputs]
     for position, value in enumerate(inputs):

@@ -1,7 +1,7 @@
-"""Calls where differences say nothing: kinks, conventions, very large and very close numbers.
+"""Calls that finite differences cannot check: kinks, conventions, very large and very close numbers.
 
-Each has its output and gradients worked out by hand, or in extended precision by a formula that shares nothing with
-the library's. They are tests of their own (``tests/tools/test_extremes.py``), and mutants meet them too.
+The expected output and gradients are worked out by hand, or in extended precision by an independent formula. They are
+tests of their own (``tests/tools/test_extremes.py``) and part of the checks that kill mutants.
 """
 
 import math
@@ -14,7 +14,7 @@ INF, NAN = np.inf, np.nan
 
 @dataclass
 class Extreme:
-    """A call, its cotangent, and what comes out: the output (None: not compared) and a gradient for each input."""
+    """A call, its cotangent, and the expected output (None: not compared) and gradient of each input."""
 
     what: str
     primitive: str

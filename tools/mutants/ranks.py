@@ -1,23 +1,25 @@
-"""Communicators of ranks that are threads of this process: what ring attention uses of mpi4py, and no more."""
+"""Communicators for ranks that are threads of one process, with what ring attention uses of the mpi4py interface."""
 
 import contextvars
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-PATIENCE = 2.0  # seconds that a rank waits for another: a message that nobody sends must not hang the tests
+TIMEOUT = (
+    2.0  # seconds that a rank waits for a message, so that a missing one does not block the tests
+)
 
 
 class World:
-    """All ranks together: ``run(function)`` calls ``function(rank)`` on each, side by side."""
+    """All ranks: ``run(function)`` calls ``function(rank)`` on each, concurrently."""
 
     def __init__(self, size):
         self.size = size
-        self.mail = {
+        self.queues = {
             (source, dest): queue.Queue() for source in range(size) for dest in range(size)
         }
-        self.meeting = threading.Barrier(size)
-        self.board = [None] * size
+        self.barrier = threading.Barrier(size)
+        self.gathered = [None] * size
 
     def rank(self, rank):
         return Rank(self, rank)
@@ -32,7 +34,7 @@ class World:
 
 
 class Rank:
-    """What one rank sees."""
+    """The communicator of one rank."""
 
     def __init__(self, world, rank):
         self._world = world
@@ -45,13 +47,13 @@ class Rank:
         return self._world.size
 
     def sendrecv(self, message, dest, source):
-        self._world.mail[self._rank, dest].put(message)
-        return self._world.mail[source, self._rank].get(timeout=PATIENCE)
+        self._world.queues[self._rank, dest].put(message)
+        return self._world.queues[source, self._rank].get(timeout=TIMEOUT)
 
     def allgather(self, value):
         world = self._world
-        world.board[self._rank] = value
-        world.meeting.wait(PATIENCE)
-        values = list(world.board)
-        world.meeting.wait(PATIENCE)
+        world.gathered[self._rank] = value
+        world.barrier.wait(TIMEOUT)
+        values = list(world.gathered)
+        world.barrier.wait(TIMEOUT)
         return values

@@ -1,4 +1,4 @@
-"""Running mutants one after the other, in this process."""
+"""Run mutants one after the other, in this process."""
 
 import contextlib
 import inspect
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinyattn.mutation.mutants import mutants as mutants_of
 from tinyattn.mutation.rewrite import running
 
 from .checks import check_kernel, check_rule
 from .equivalent import reason_for
 from .targets import DEVICE_OF_KIND, find_targets
 
-SECONDS = 20  # a mutant that runs longer than this hangs, and is killed
+SECONDS = 20  # a mutant that runs longer is assumed not to terminate, and counts as killed
 
 
 @dataclass
@@ -27,16 +28,16 @@ class Mutant:
 
     @property
     def key(self):
-        """What identifies a mutant as long as its line is not rewritten."""
+        """Identifies a mutant until its line is rewritten."""
         return f"{self.target.name}: {self.change.before}  ->  {self.change.after}"
 
     @property
     def reason(self):
-        """Why this mutant computes the same as the original, or None."""
+        """Why this mutant is equivalent to the original, or None."""
         return reason_for(self.key)
 
     def is_killed(self):
-        """What the checks say to it: a message, or None if all of them pass."""
+        """The message of the first check that fails, or None if the mutant survives."""
         with running(self.target.function, self.code), _caches_cleared(self.target.function):
             try:
                 with _at_most(SECONDS), np.errstate(all="ignore"):
@@ -51,11 +52,11 @@ class Mutant:
 
 
 def find_mutants(pattern=""):
-    """All mutants of functions whose names contain ``pattern``, those of one text once."""
+    """All mutants of functions whose names contain ``pattern``, without duplicates."""
     mutants, seen = [], set()
     for target in find_targets():
         if pattern in target.name:
-            for change, code in target.mutants():
+            for change, code in mutants_of(target.function):
                 mutant = Mutant(target, change, code)
                 same_text = (mutant.key, change.line)
                 if same_text not in seen:
@@ -65,7 +66,7 @@ def find_mutants(pattern=""):
 
 
 def check_the_checks(mutants):
-    """The unchanged functions pass: otherwise a kill would mean nothing."""
+    """Run the checks on the unchanged functions: if they failed, a kill would mean nothing."""
     users = {user for mutant in mutants for user in mutant.target.used_by}
     for name, version in sorted(users):
         with np.errstate(all="ignore"):
@@ -77,7 +78,7 @@ def check_the_checks(mutants):
 
 @contextlib.contextmanager
 def _caches_cleared(function):
-    """Memoised functions forget what they computed before the change, and then what they computed under it."""
+    """Clear memoised results before and after the block."""
     caches = [
         value
         for value in function.__globals__.values()
@@ -96,7 +97,7 @@ def _caches_cleared(function):
 
 @contextlib.contextmanager
 def _at_most(seconds):
-    """Raise TimeoutError if the block takes longer, where the system can interrupt it."""
+    """Raise TimeoutError if the block takes longer, where SIGALRM exists."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

@@ -1,24 +1,20 @@
-"""Which functions are mutated, found by walking from the registered products and kernels through what they call."""
+"""The functions to mutate: registered vector-Jacobian products and kernels, and what they call."""
 
-import ast
 import importlib
 import inspect
 import pkgutil
-import textwrap
 from dataclasses import dataclass, field
 
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
-from tinyattn.mutation.operators import changes
-from tinyattn.mutation.rewrite import code_from
 
 NOT_ARITHMETIC = {"is_floating", "accepts", "over_last_axis", "explicit_subscripts"}
-DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # no kernel of a GPU is mutated without one
+DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # kernels of a GPU are not mutated
 
 
 @dataclass
 class Target:
-    """A function, and the primitives whose backward or kernel runs it."""
+    """A function, and the primitives whose vector-Jacobian product or kernel runs it."""
 
     function: object
     used_by: list = field(
@@ -29,16 +25,6 @@ class Target:
     def name(self):
         module = self.function.__module__.removeprefix("tinyattn.")
         return f"{module}.{self.function.__qualname__}"
-
-    def mutants(self):
-        """``(Change, code object)`` for each change that compiles."""
-        source = textwrap.dedent(inspect.getsource(self.function))
-        tree = ast.parse(source)
-        first = self.function.__code__.co_firstlineno
-        tree.body[0].decorator_list = []
-        ast.increment_lineno(tree, first - 1)
-        for change in changes(tree):
-            yield change, code_from(self.function, change.tree)
 
 
 def find_targets():
@@ -61,9 +47,9 @@ def find_targets():
 
 
 def import_all():
-    """Import every module below the command, so that every primitive and kernel is registered."""
-    for floor in ("ops", "kernels", "attention", "nn", "models"):
-        package = importlib.import_module(f"tinyattn.{floor}")
+    """Import every module with primitives or kernels, so that all are registered."""
+    for name in ("ops", "kernels", "attention", "nn", "models"):
+        package = importlib.import_module(f"tinyattn.{name}")
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if ".cuda" not in module.name:
                 importlib.import_module(module.name)
@@ -105,6 +91,6 @@ def _names(code):
 
 
 def _is_only_a_check(function):
-    """Functions without arithmetic: they raise for what does not fit, decline it, or read a notation."""
+    """Functions without arithmetic: they validate arguments, decline them, or parse a notation."""
     name = function.__name__.lstrip("_")
     return name.startswith("check_") or name in NOT_ARITHMETIC
