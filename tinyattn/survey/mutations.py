@@ -39,7 +39,7 @@ class Outcome:
 
 SOFTMAX = "return y * (g - xp.sum(g * y, axis=axis, keepdims=True))"
 LAYER_NORM = "return (p - mean_p - z * mean_pz) / sigma"
-ATTENTION = "return weights * (dweights - xp.sum(weights * dweights, axis=-1, keepdims=True))"
+ATTENTION = "softmax_vjp(dweights, weights, None)"
 
 # primitive -> function -> what the gradient then is or does -> (before, after)
 _CHANGES = {
@@ -76,9 +76,9 @@ _CHANGES = {
     },
     "attention": {
         "_score_cotangent": {
-            "lacks the mean term of the softmax": (ATTENTION, "return weights * dweights"),
-            "lacks the weights": ("return weights *", "return"),
-            "sums over the queries": ("axis=-1", "axis=-2"),
+            "lacks the mean term of the softmax": (ATTENTION, "weights * dweights"),
+            "lacks the outer weights": (ATTENTION, ATTENTION + " / weights"),
+            "sums over the queries": ("weights, None)", "weights, None, axis=-2)"),
         },
         "attention_vjp_q": {"lacks the scale in dQ": (" * _factor(q, scale)", "")},
         "attention_vjp_v": {

@@ -19,6 +19,5 @@ def tasks(device=None, order=2, seed=0):
         for version in versions(name, device)
     ]
     return primitives + [
-        (name, functools.partial(check_block, block, device, order, seed))
-        for name, block in blocks().items()
+        (name, functools.partial(check_block, name, device, order, seed)) for name in blocks()
     ]
