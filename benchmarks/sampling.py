@@ -15,7 +15,7 @@ def tinyattn(cached=True):
 
     def start(length):
         ta.manual_seed(0)
-        config = ta.models.GPTConfig(**MODEL, block_size=BLOCK_SIZE, activation="gelu_tanh")
+        config = ta.models.GPTConfig.gpt2(**MODEL, vocabulary_size=65, block_size=BLOCK_SIZE)
         model = ta.models.GPT(config).eval()
 
         def with_cache():

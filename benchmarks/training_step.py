@@ -24,8 +24,8 @@ def tinyattn():
 
     def start(layers, heads, dim, block_size, batch):
         ta.manual_seed(0)
-        config = ta.models.GPTConfig(
-            layers=layers, heads=heads, dim=dim, block_size=block_size, activation="gelu_tanh"
+        config = ta.models.GPTConfig.gpt2(
+            vocabulary_size=65, block_size=block_size, layers=layers, heads=heads, dim=dim
         )
         model = ta.models.GPT(config)
         named = model.named_parameters()

@@ -33,7 +33,7 @@ BLOCK = 128
 def train(kind, dataset, steps, batch_size, dim, seed=0):
     """The losses of the steps, the loss on validation text, and the processor seconds of training."""
     ta.manual_seed(seed)
-    config = GPTConfig(
+    config = GPTConfig.gpt2(
         vocabulary_size=len(dataset.vocabulary),
         block_size=BLOCK,
         layers=2,
@@ -41,6 +41,7 @@ def train(kind, dataset, steps, batch_size, dim, seed=0):
         dim=dim,
         positions="rotary",
         bias=False,
+        activation="gelu",
         attention=kind,
         window=32,
     )

@@ -33,7 +33,8 @@ def make_model(kind, **settings):
     """An ``"encoder"`` or a ``"causal"`` model of post-norm blocks with four heads."""
     ta.manual_seed(0)
     model, config = (Encoder, EncoderConfig) if kind == "encoder" else (GPT, GPTConfig)
-    return model(config(norm="post", heads=4, **settings))
+    paper = {"norm": "post", "bias": True, "activation": "gelu", "qk_norm": False}
+    return model(config(heads=4, **paper, **settings))
 
 
 def score(model, texts, gap):

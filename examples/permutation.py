@@ -25,7 +25,16 @@ def make_model(positions, causal=False, seed=0):
     """An untrained transformer in float64, its queries and keys large enough for scores to matter."""
     ta.manual_seed(seed)
     model, config = (GPT, GPTConfig) if causal else (Encoder, EncoderConfig)
-    settings = {"layers": 2, "heads": 4, "dim": 32, "block_size": LENGTH, "positions": positions}
+    settings = {
+        "layers": 2,
+        "heads": 4,
+        "dim": 32,
+        "block_size": LENGTH,
+        "positions": positions,
+        "bias": True,
+        "activation": "gelu",
+        "qk_norm": False,
+    }
     made = model(config(vocabulary_size=VOCABULARY, **settings)).to(np.float64)
     for block in made.blocks:
         for layer in (block.attention.query, block.attention.key):

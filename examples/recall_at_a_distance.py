@@ -28,17 +28,19 @@ def make_model(kind, longest, seed=0):
     """A GRU, a causal convolution or a GPT of some 25,000 parameters."""
     ta.manual_seed(seed)
     if kind == "RNN":
-        return RNN(RNNConfig(vocabulary_size=VOCABULARY, layers=1, dim=64))
+        return RNN(RNNConfig(vocabulary_size=VOCABULARY, layers=1, dim=64, bias=True))
     if kind == "CNN":
-        return CNN(CNNConfig(vocabulary_size=VOCABULARY, layers=4, dim=28, kernel_size=3))
+        settings = {"kernel_size": 3, "dilation": 1, "activation": "gelu", "bias": True}
+        return CNN(CNNConfig(vocabulary_size=VOCABULARY, layers=4, dim=28, **settings))
     return GPT(
-        GPTConfig(
+        GPTConfig.gpt2(
             vocabulary_size=VOCABULARY,
             block_size=longest + 2,
             layers=1,
             heads=2,
             dim=44,
             positions="rotary",
+            activation="gelu",
         )
     )
 

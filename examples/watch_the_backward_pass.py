@@ -22,13 +22,14 @@ BLOCK = 48
 def train(dataset, steps):
     """A GPT of two layers of four heads after ``steps`` steps."""
     ta.manual_seed(0)
-    config = GPTConfig(
+    config = GPTConfig.gpt2(
         vocabulary_size=len(dataset.vocabulary),
         block_size=BLOCK,
         layers=2,
         heads=4,
         dim=64,
         positions="rotary",
+        activation="gelu",
     )
     model = GPT(config)
     batches = Batches(dataset.train, BLOCK, 8, ta.backend.Random(0))

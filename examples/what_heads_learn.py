@@ -42,7 +42,7 @@ def make_gpt(positions, seed=0):
     ta.manual_seed(seed)
     size = len(corpus().vocabulary)
     return GPT(
-        GPTConfig(
+        GPTConfig.gpt2(
             vocabulary_size=size,
             block_size=BLOCK,
             layers=2,
@@ -50,6 +50,7 @@ def make_gpt(positions, seed=0):
             dim=64,
             positions=positions,
             bias=False,
+            activation="gelu",
         )
     )
 

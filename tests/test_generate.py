@@ -12,7 +12,7 @@ SIZE, BLOCK = 11, 8
 
 
 def make(positions="rotary", **options):
-    config = GPTConfig(
+    config = GPTConfig.gpt2(
         vocabulary_size=SIZE,
         block_size=BLOCK,
         layers=2,
@@ -95,8 +95,8 @@ def test_dropout_is_off_and_the_mode_is_back_after_each_character():
 @pytest.mark.parametrize(
     "model",
     [
-        RNN(RNNConfig(vocabulary_size=SIZE, block_size=BLOCK, layers=1, dim=8)),
-        CNN(CNNConfig(vocabulary_size=SIZE, block_size=BLOCK, layers=2, dim=8)),
+        RNN(RNNConfig(vocabulary_size=SIZE, block_size=BLOCK, layers=1, dim=8, bias=True)),
+        CNN(CNNConfig(vocabulary_size=SIZE, block_size=BLOCK, layers=2, dim=8, bias=True)),
     ],
     ids=["rnn", "cnn"],
 )

@@ -11,7 +11,7 @@ from tinyattn import models, optim
 
 def test_1000_training_steps_without_the_garbage_collector_keep_memory_flat():
     ta.manual_seed(0)
-    config = models.GPTConfig(
+    config = models.GPTConfig.gpt2(
         vocabulary_size=5, block_size=4, layers=1, heads=2, dim=4, dropout=0.1
     )
     model = models.GPT(config)

@@ -19,7 +19,16 @@ def model_of(device, positions, encoder=False):
         (models.Encoder, models.EncoderConfig) if encoder else (models.GPT, models.GPTConfig)
     )
     model = kind(
-        config(vocabulary_size=9, block_size=BLOCK, layers=2, heads=2, dim=8, positions=positions)
+        config(
+            vocabulary_size=9,
+            block_size=BLOCK,
+            layers=2,
+            heads=2,
+            dim=8,
+            positions=positions,
+            bias=True,
+            qk_norm=False,
+        )
     )
     for parameter in model.parameters():
         if parameter.ndim == 2:

@@ -13,7 +13,7 @@ from tinyattn.data import Batches
 from tinyattn.generate import generate
 from tinyattn.train.storage.arrays import arrays_from_bytes, arrays_to_bytes
 
-CONFIG = ta.models.GPTConfig(
+CONFIG = ta.models.GPTConfig.gpt2(
     vocabulary_size=11, block_size=8, layers=2, heads=2, dim=8, dropout=0.25, positions="rotary"
 )
 IDS = np.random.default_rng(0).integers(0, 11, 200)

@@ -24,7 +24,7 @@ def small(dtype="float64", **options):
         "heads": 2,
         "dim": 8,
     } | options
-    model = models.GPT(models.GPTConfig(**options)).to(dtype)
+    model = models.GPT(models.GPTConfig.gpt2(**options)).to(dtype)
     generator = np.random.default_rng(1)
     for parameter in model.parameters():  # no bias at 0, no norm's weight at 1
         parameter.data = parameter._data + generator.normal(0, 0.2, parameter.shape)

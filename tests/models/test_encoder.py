@@ -14,7 +14,16 @@ POSITIONS = pytest.mark.parametrize(
 
 def small(device="cpu", dtype="float64", **options):
     ta.manual_seed(0)
-    options = {"vocabulary_size": 13, "block_size": 10, "layers": 2, "heads": 2, "dim": 8} | options
+    options = {
+        "vocabulary_size": 13,
+        "block_size": 10,
+        "layers": 2,
+        "heads": 2,
+        "dim": 8,
+        "bias": True,
+        "positions": "learned",
+        "qk_norm": False,
+    } | options
     model = models.Encoder(models.EncoderConfig(**options)).to(dtype).to(device)
     for parameter in model.parameters():
         if parameter.ndim == 2:

@@ -12,10 +12,16 @@ BOTH = pytest.mark.parametrize("name", ["rnn", "cnn"])
 def small(name, device="cpu", dtype="float64", **options):
     ta.manual_seed(0)
     if name == "rnn":
-        options = {"vocabulary_size": 13, "layers": 2, "dim": 8} | options
+        options = {"vocabulary_size": 13, "layers": 2, "dim": 8, "bias": True} | options
         model = models.RNN(models.RNNConfig(**options))
     else:
-        options = {"vocabulary_size": 13, "layers": 2, "dim": 8, "kernel_size": 3} | options
+        options = {
+            "vocabulary_size": 13,
+            "layers": 2,
+            "dim": 8,
+            "bias": True,
+            "dilation": 1,
+        } | options
         model = models.CNN(models.CNNConfig(**options))
     return model.to(dtype).to(device)
 

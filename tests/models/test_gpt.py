@@ -16,10 +16,13 @@ POSITIONS = pytest.mark.parametrize(
 )
 
 
+NANOGPT = {"vocabulary_size": 65, "block_size": 64, "layers": 4, "heads": 4, "dim": 128}
+
+
 def small(device="cpu", dtype="float64", **options):
     ta.manual_seed(0)
     options = {"vocabulary_size": 13, "block_size": 10, "layers": 2, "heads": 2, "dim": 8} | options
-    model = models.GPT(models.GPTConfig(**options)).to(dtype).to(device)
+    model = models.GPT(models.GPTConfig.gpt2(**options)).to(dtype).to(device)
     # Larger weights than the initial ones, so that a fault is larger than rounding.
     for _, parameter in model.named_parameters():
         if parameter.ndim == 2:
@@ -47,7 +50,7 @@ def test_a_fresh_model_knows_nothing(seed, random):
 
 def test_initial_weights_are_gpt2s():
     ta.manual_seed(0)
-    model = models.GPT(models.GPTConfig(layers=8))
+    model = models.GPT(models.GPTConfig.gpt2(**NANOGPT | {"layers": 8}))
     for name, parameter in model.named_parameters():
         values = parameter.numpy()
         if name.endswith("bias"):
@@ -62,7 +65,7 @@ def test_initial_weights_are_gpt2s():
 
 
 def test_nanogpts_small_model_has_its_number_of_parameters():
-    model = models.GPT(models.GPTConfig(bias=False, vocabulary_size=65))
+    model = models.GPT(models.GPTConfig.gpt2(**NANOGPT, bias=False))
     assert model.parameter_count() == 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 2 * 128) + 128
 
 
@@ -323,14 +326,17 @@ def test_the_config_survives_json():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"layers": 0}, "layers must be at least 1, got 0"),
-        ({"heads": 3}, "128 cannot be divided among 3 heads"),
-        ({"positions": "spiral"}, "positions must be one of none.*'spiral'"),
+        ({"layers": 0}, "layers must be at least 1, given 0"),
+        ({"heads": 3}, "dim 128 is not a multiple of heads 3"),
+        ({"positions": "spiral"}, "positions must be one of rotary.*'spiral'"),
         ({"activation": "tan"}, "activation must be one of"),
         ({"norm": "middle"}, "norm must be one of pre, post"),
         ({"normalisation": "batch"}, "normalisation must be"),
         ({"attention": "fast"}, "attention must be one of auto, dense"),
-        ({"positions": "rotary", "heads": 128}, "dim 128 / heads 128 must be even"),
+        (
+            {"positions": "rotary", "heads": 128},
+            "a head has 1: choose dim and heads with an even quotient",
+        ),
         ({"feed_forward_dim": 0}, "feed_forward_dim must be at least 1"),
         ({"attention": "window", "window": 0}, "window must be at least 1"),
     ],
@@ -342,7 +348,7 @@ def test_impossible_settings_are_refused_when_the_configuration_is_made(options,
 
 def test_repr_shows_what_differs_from_the_defaults():
     text = repr(models.GPT(models.GPTConfig(layers=3, heads=2, dim=8)))
-    assert text.startswith("GPT(layers=3, heads=2, dim=8\n  embedding: Embedding(65, 8)\n")
+    assert text.startswith("GPT(layers=3, dim=8, heads=2\n  embedding: Embedding(65, 8)\n")
     assert "0 to 2: TransformerBlock" in text
 
 

@@ -108,7 +108,7 @@ def test_the_page_of_a_run_shows_the_engine_s_numbers(browser, trained, tmp_path
 def test_a_random_model_of_6_by_6_on_128_characters_fits_and_agrees(browser, tmp_path):
     ta.manual_seed(0)
     vocabulary = "".join(map(chr, range(97, 123)))
-    model = GPT(GPTConfig(vocabulary_size=26, block_size=128, layers=6, heads=6, dim=48))
+    model = GPT(GPTConfig.gpt2(vocabulary_size=26, block_size=128, layers=6, heads=6, dim=48))
     for parameter in model.parameters():
         if parameter.ndim == 2:
             parameter.data *= 6  # weights that are no longer even
@@ -126,7 +126,7 @@ def test_an_encoder_and_a_window_have_their_page(browser, tmp_path):
     ta.manual_seed(1)
     shape = dict(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16)
     encoder = Encoder(EncoderConfig(**shape))
-    window = GPT(GPTConfig(attention="window", window=3, **shape))
+    window = GPT(GPTConfig.gpt2(attention="window", window=3, **shape))
     for model in (encoder, window):
         path = explore(model, "abcabhgfacb", vocabulary="abcdefgh").save(tmp_path / "page.html")
         with opened(browser, path) as tab:
@@ -201,7 +201,7 @@ def test_the_report_of_the_gradient_check_is_linked_where_it_was_written(
 
 def test_in_a_notebook_the_page_is_a_frame_that_works(browser, tmp_path):
     page = explore(
-        GPT(GPTConfig(vocabulary_size=4, block_size=8, layers=2, heads=2, dim=8)),
+        GPT(GPTConfig.gpt2(vocabulary_size=4, block_size=8, layers=2, heads=2, dim=8)),
         "abcab",
         vocabulary="abcd",
     )
@@ -222,7 +222,7 @@ def test_in_a_notebook_the_page_is_a_frame_that_works(browser, tmp_path):
 
 def test_the_payload_cannot_end_its_element():
     page = explore(
-        GPT(GPTConfig(vocabulary_size=4, block_size=4, layers=1, heads=1, dim=4)),
+        GPT(GPTConfig.gpt2(vocabulary_size=4, block_size=4, layers=1, heads=1, dim=4)),
         "</s<",
         vocabulary="</s>",
     )

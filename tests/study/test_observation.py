@@ -17,7 +17,7 @@ TEXT = "abcabhgfacb"
 def make_model(**settings):
     ta.manual_seed(3)
     settings = {"layers": 2, "heads": 2, "dim": 16, "block_size": 12, **settings}
-    model = GPT(GPTConfig(vocabulary_size=len(VOCABULARY), **settings)).to("float64")
+    model = GPT(GPTConfig.gpt2(vocabulary_size=len(VOCABULARY), **settings)).to("float64")
     for parameter in model.parameters():  # sharper than at the start of training
         if parameter.ndim == 2:
             parameter.data *= 8
@@ -164,7 +164,7 @@ def test_a_window_shows_its_band():
 
 def test_from_an_encoder_characters_are_hidden_that_it_is_to_find():
     ta.manual_seed(0)
-    config = EncoderConfig(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16)
+    config = EncoderConfig(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16, bias=True)
     model = Encoder(config).to("float64")
     seen = observe(model, TEXT, vocabulary=VOCABULARY)
     assert "".join(seen.characters) == "abc▯bhgfac▯"

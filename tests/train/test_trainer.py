@@ -138,7 +138,7 @@ def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, displa
 
 
 def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
-    model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
+    model = GPT(GPTConfig.gpt2(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
     for kind in ("adamw", "muon"):
         optimizers = build_optimizers(model, make_config(optimizer=kind))
         names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -155,7 +155,9 @@ def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
 
 
 def test_muon_gets_the_matrices_of_the_blocks_and_nothing_else():
-    config = GPTConfig(vocabulary_size=9, block_size=8, layers=2, heads=2, dim=16, tie_head=False)
+    config = GPTConfig.gpt2(
+        vocabulary_size=9, block_size=8, layers=2, heads=2, dim=16, tie_head=False
+    )
     model = GPT(config)
     layers = ("query", "key", "value", "project")
     expected = {
@@ -174,7 +176,7 @@ def test_muon_gets_the_matrices_of_the_blocks_and_nothing_else():
 
 
 def rates(count=None, **options):
-    model = GPT(GPTConfig(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
+    model = GPT(GPTConfig.gpt2(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
     config = make_config(optimizer="adamw", **options)
     optimizers = build_optimizers(model, config)
     return [optimizers.set_learning_rate(step) for step in range(count or config.run.steps)]

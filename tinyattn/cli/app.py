@@ -14,10 +14,10 @@ from ..train.config import (
     ModelOptions,
     OptimizerOptions,
     RunOptions,
+    check_options,
     describe_presets,
     flatten_groups,
 )
-from ..train.ranges import check_ranges
 from .options import (
     BenchOptions,
     ExplainOptions,
@@ -101,7 +101,7 @@ def make_app():
         how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),  # noqa: B008
     ):
         """Hold every gradient against differences; status 1 if one is wrong."""
-        check_ranges(how)
+        check_options(how)
         return _work("gradcheck").run(run, **dataclasses.asdict(how))
 
     @app.command

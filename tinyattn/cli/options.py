@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..train.ranges import Count, CountOrZero, NotNegative, Positive, Share
+from ..ranges import Count, CountOrZero, NotNegative, Positive, Share
 
 # Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]

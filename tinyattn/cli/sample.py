@@ -5,7 +5,7 @@ import sys
 from ..backend import Random
 from ..data import InputError
 from ..generate import generate
-from ..train.ranges import check_ranges
+from ..train.config import check_options
 from ..train.session import load_run
 
 
@@ -16,7 +16,7 @@ def run(path, how):
         path: directory of a run.
         how: ``SampleOptions``.
     """
-    check_ranges(how)
+    check_options(how)
     loaded = load_run(path, how.state, how.device)
     if not hasattr(loaded.model, "cache"):
         raise InputError(

@@ -14,49 +14,22 @@ from ..nn import (
 )
 from ..nn.initialisation import initialise_like_gpt2
 from ..ops import cross_entropy, linear
+from .config import ConvolutionOptions, ModelConfig
 from .ids import as_ids
 from .rnn import StateCache
-from .transformer import changed_settings
 
 
-@dataclass(frozen=True)
-class CNNConfig:
-    """What makes a CNN.
+@dataclass(frozen=True, kw_only=True)
+class CNNConfig(ConvolutionOptions, ModelConfig):
+    """Settings of a CNN; ``block_size`` is the length of a training window, the model itself has no limit.
 
-    >>> CNNConfig(layers=4, kernel_size=3).receptive_field
+    >>> CNNConfig(layers=4, kernel_size=3, dilation=1).receptive_field
     9
     """
 
-    vocabulary_size: int = 65
-    """How many different tokens there are."""
-
-    block_size: int = 64
-    """How many tokens a training window has; the model itself knows no limit."""
-
-    layers: int = 4
-    """Convolutional layers, one above the other."""
-
-    dim: int = 128
-    """Length of a token's vector."""
-
-    kernel_size: int = 3
-    """How many tokens a convolution sees, the present one included."""
-
-    dilation: int = 1
-    """Each layer's tokens lie this many times as far apart as those of the layer below; 2 reaches exponentially far."""
-
-    dropout: float = 0.0
-    """Probability of dropping: embeddings, each layer's output."""
-
-    activation: str = "gelu"
-    """Nonlinearity after a convolution: see ``Activation``."""
-
-    bias: bool = True
-    """Whether layers have biases."""
-
     @property
     def receptive_field(self):
-        """How many tokens, the present one included, the last layer sees."""
+        """Tokens that the last layer sees, the present one included."""
         reach = sum(self.dilation**layer for layer in range(self.layers))
         return 1 + (self.kernel_size - 1) * reach
 
@@ -133,4 +106,4 @@ class CNN(Module):
         return StateCache(self.config.layers)
 
     def extra_repr(self):
-        return changed_settings(self.config)
+        return self.config.changed_settings()

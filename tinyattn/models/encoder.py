@@ -8,18 +8,9 @@ from ..backend import default_random, host_array
 from .transformer import Transformer, TransformerConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EncoderConfig(TransformerConfig):
-    """What makes an encoder: see ``TransformerConfig`` for the fields; it is post-norm unless told otherwise.
-
-    Raises:
-        ValueError: for a value that is not possible.
-
-    >>> EncoderConfig().norm
-    'post'
-    """
-
-    norm: str = "post"
+    """Settings of an encoder, which is post-norm by default. See ``TransformerOptions`` for the fields."""
 
 
 class Encoder(Transformer):
@@ -40,7 +31,7 @@ class Encoder(Transformer):
     """
 
     def __init__(self, config):
-        super().__init__(config, causal=False, special_tokens=1)
+        super().__init__(config, causal=False, norm="post", special_tokens=1)
         self.mask_id = config.vocabulary_size
 
     def forward(self, ids, *, padding_mask=None):

@@ -7,16 +7,39 @@ from .ids import as_ids
 from .transformer import Transformer, TransformerConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GPTConfig(TransformerConfig):
-    """What makes a GPT: see ``TransformerConfig`` for the fields.
-
-    Raises:
-        ValueError: for a value that is not possible.
+    """Settings of a GPT; the defaults are those of ``tinyattn train``. See ``TransformerOptions`` for the fields.
 
     >>> GPTConfig(dim=64).head_dim
     16
     """
+
+    @classmethod
+    def gpt2(cls, **settings):
+        """The settings of GPT-2, of 124 million parameters unless ``settings`` give another size.
+
+        Source: A. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.3.
+
+        >>> medium = GPTConfig.gpt2(layers=24, heads=16, dim=1024)
+        >>> medium.block_size, medium.positions, medium.bias
+        (1024, 'learned', True)
+        """
+        gpt2 = {
+            "vocabulary_size": 50257,
+            "block_size": 1024,
+            "layers": 12,
+            "heads": 12,
+            "dim": 768,
+            "bias": True,
+            "positions": "learned",
+            "activation": "gelu_tanh",
+            "norm": "pre",
+            "normalisation": "layer_norm",
+            "qk_norm": False,
+            "tie_head": True,
+        }
+        return cls(**{**gpt2, **settings})
 
 
 class GPT(Transformer):
@@ -40,7 +63,7 @@ class GPT(Transformer):
     """
 
     def __init__(self, config):
-        super().__init__(config, causal=True)
+        super().__init__(config, causal=True, norm="pre")
 
     def forward(self, ids, *, cache=None, padding_mask=None):
         """The logits of the token that follows each of ``ids``.

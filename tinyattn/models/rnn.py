@@ -5,35 +5,17 @@ from dataclasses import dataclass
 from ..nn import GRU, Dropout, Embedding, LayerNorm, Module, ModuleList
 from ..nn.initialisation import initialise_like_gpt2
 from ..ops import cross_entropy, linear, stack
+from .config import CommonOptions, ModelConfig
 from .ids import as_ids
-from .transformer import changed_settings
 
 
-@dataclass(frozen=True)
-class RNNConfig:
-    """What makes an RNN.
+@dataclass(frozen=True, kw_only=True)
+class RNNConfig(CommonOptions, ModelConfig):
+    """Settings of an RNN; ``block_size`` is the length of a training window, the model itself has no limit.
 
     >>> RNNConfig(layers=1).dim
     128
     """
-
-    vocabulary_size: int = 65
-    """How many different tokens there are."""
-
-    block_size: int = 64
-    """How many tokens a training window has; the model itself knows no limit."""
-
-    layers: int = 2
-    """Recurrent layers, one above the other."""
-
-    dim: int = 128
-    """Length of a token's vector and of a layer's state."""
-
-    dropout: float = 0.0
-    """Probability of dropping: embeddings, each layer's output."""
-
-    bias: bool = True
-    """Whether layers have biases."""
 
 
 class RNN(Module):
@@ -98,7 +80,7 @@ class RNN(Module):
         return StateCache(self.config.layers)
 
     def extra_repr(self):
-        return changed_settings(self.config)
+        return self.config.changed_settings()
 
 
 class StateCache:

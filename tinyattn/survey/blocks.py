@@ -108,7 +108,7 @@ def _model(make):
 
 
 def _loss_of_gpt(random):
-    model = models.GPT(models.GPTConfig(positions="rotary", qk_norm=True, **_SMALL))
+    model = models.GPT(models.GPTConfig(**{**_SMALL, "positions": "rotary", "qk_norm": True}))
     ids = random.integers(0, 7, (2, 5))
 
     def loss():
@@ -141,7 +141,18 @@ def _classifier(random):
     return loss, [random.standard_normal((3, 4)), random.standard_normal((4, 3))], None
 
 
-_SMALL = {"vocabulary_size": 7, "block_size": 4, "layers": 2, "heads": 2, "dim": 4}
+_SMALL = {
+    "vocabulary_size": 7,
+    "block_size": 4,
+    "layers": 2,
+    "heads": 2,
+    "dim": 4,
+    "bias": True,
+    "activation": "gelu",
+    "positions": "learned",
+    "qk_norm": False,
+}
+_SHORT = {"vocabulary_size": 7, "block_size": 4, "layers": 1, "dim": 3, "bias": True}
 _DIM, _HEADS = 4, 2
 
 
@@ -203,8 +214,8 @@ _BUILDERS = {
     "GPT rotary, qk_norm": _gpt(positions="rotary", qk_norm=True, normalisation="rms_norm"),
     "GPT loss": _loss_of_gpt,
     "Encoder": _model(lambda: models.Encoder(models.EncoderConfig(**_SMALL))),
-    "RNN": _model(lambda: models.RNN(models.RNNConfig(7, 4, 1, 3))),
-    "CNN": _model(lambda: models.CNN(models.CNNConfig(7, 4, 1, 3, kernel_size=2))),
+    "RNN": _model(lambda: models.RNN(models.RNNConfig(**_SHORT))),
+    "CNN": _model(lambda: models.CNN(models.CNNConfig(**_SHORT, kernel_size=2, activation="gelu"))),
 }
 
 

@@ -35,8 +35,7 @@ def build_model(config, vocabulary_size):
     model_class, config_class = MODELS[config.architecture.model]
     options = dataclasses.asdict(config.architecture)
     names = {one.name for one in dataclasses.fields(config_class)}
-    # None: the model's own default.
-    options = {k: value for k, value in options.items() if k in names and value is not None}
+    options = {name: value for name, value in options.items() if name in names}
     model = model_class(config_class(vocabulary_size=vocabulary_size, **options))
     return model.to(config.run.dtype)
 

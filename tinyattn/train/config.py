@@ -5,13 +5,15 @@ dataclasses. The field's docstring is its help; the word in brackets at its end 
 defaults are the preset ``fast``; the other presets are what differs from it.
 """
 
+import contextlib
 import dataclasses
 import json
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..data import InputError
-from .ranges import (
+from ..models.config import ConvolutionOptions, TransformerOptions
+from ..ranges import (
     Count,
     CountOrZero,
     NotNegative,
@@ -20,72 +22,20 @@ from .ranges import (
     Share,
     WorkerCount,
     check_ranges,
-    option,
 )
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """What is trained."""
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(TransformerOptions, ConvolutionOptions):
+    """Model options; see ``models/config.py`` for most of them."""
 
     model: Literal["gpt", "encoder", "rnn", "cnn"] = "gpt"
-    """Architecture: gpt and encoder are made of attention, rnn and cnn are to compare with."""
-
-    layers: Count = 4
-    """Transformer blocks, one above the other [blocks]."""
-
-    heads: Count = 4
-    """Attention heads in a block; must divide dim [heads]."""
-
-    dim: Count = 128
-    """Width of the residual stream [numbers a character]."""
-
-    block_size: Count = 64
-    """Characters the model sees at once [characters]."""
-
-    dropout: Probability = 0.0
-    """Share of activations zeroed at random while training [probability]."""
-
-    bias: bool = False
-    """Add a bias in linear layers and norms."""
-
-    positions: Literal["rotary", "learned", "sinusoidal", "alibi", "none"] = "rotary"
-    """How the model knows the order of characters."""
-
-    norm: Literal["pre", "post"] | None = None
-    """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, for the encoder post."""
-
-    normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
-    """How the residual stream is normalised."""
-
-    qk_norm: bool = True
-    """Divide each head's queries and keys by their root mean square."""
-
-    activation: Literal["gelu_tanh", "gelu", "relu", "relu_squared", "silu"] = "gelu_tanh"
-    """Nonlinearity of the feed-forward layers."""
-
-    attention: Literal["auto", "dense", "flash", "window", "linear", "ring"] = "auto"
-    """Way attention is computed."""
-
-    window: Count = 32
-    """Keys a query sees with --attention window, its own included [characters]."""
-
-    global_tokens: CountOrZero = 0
-    """First characters that every query sees with --attention window [characters]."""
-
-    kernel_size: Count = 3
-    """Characters that a convolution of --model cnn sees [characters]."""
-
-    dilation: Count = 2
-    """How much further apart they are in each layer than in the one below; 1: not at all [factor]."""
-
-    tie_head: bool = True
-    """Use the character embedding as the output layer's weight too."""
+    """Architecture; gpt and encoder are transformers, rnn and cnn baselines to compare them with."""
 
 
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """How it is trained."""
+    """Optimizer options."""
 
     optimizer: Literal["muon", "adamw"] = "muon"
     """muon: Muon for the matrices of the blocks and AdamW for the rest; adamw: AdamW for all."""
@@ -97,7 +47,7 @@ class OptimizerOptions:
     """Largest learning rate of Muon [per step]."""
 
     decay: Literal["linear", "cosine", "none"] = "linear"
-    """Shape of the learning rate's way down."""
+    """Learning-rate decay schedule."""
 
     decay_share: Share = 0.5
     """Share of the steps, the last ones, over which the learning rate comes down [of 1]."""
@@ -132,7 +82,7 @@ class OptimizerOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is run, for how long, and where to."""
+    """Run options."""
 
     data: str = "pydoc"
     """Text to train on: a file, pydoc (Python's own documentation) or shakespeare (fetched)."""
@@ -284,7 +234,10 @@ def flatten_groups(*groups):
 
 def config_to_json(config):
     """``config`` as JSON, grouped as the dataclasses are."""
-    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+    return (
+        json.dumps(dataclasses.asdict(config), indent=2, default=lambda number: number.item())
+        + "\n"
+    )
 
 
 def options_from_json(text, name="the configuration"):
@@ -313,15 +266,30 @@ def options_from_json(text, name="the configuration"):
 
 def check_config(config):
     """Raise an InputError that names the first option out of range or at odds with another."""
-    for group in (config.run, config.architecture, config.optimization):
-        check_ranges(group)
-    dim, heads = config.architecture.dim, config.architecture.heads
-    if dim % heads:
-        raise InputError(
-            f"--dim {dim} cannot be shared by --heads {heads}: give a --dim that the heads divide"
-        )
-    if config.architecture.positions == "rotary" and dim // heads % 2:
-        raise InputError(
-            f"rotary positions turn pairs of numbers, and a head has {dim // heads}: "
-            f"give --dim and --heads with an even quotient"
-        )
+    check_options(config.run)
+    check_options(config.optimization)
+    with _as_input_error():
+        config.architecture.check(option)
+
+
+def check_options(group):
+    """Check every option of a dataclass against its annotation.
+
+    Raises:
+        InputError: with the option's name, the values it may have, and the value given.
+    """
+    with _as_input_error():
+        check_ranges(group, option)
+
+
+@contextlib.contextmanager
+def _as_input_error():
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from None
+
+
+def option(name):
+    """The spelling of an option on the command line: ``block_size`` is ``--block-size``."""
+    return "--" + name.replace("_", "-")

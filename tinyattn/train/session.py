@@ -9,10 +9,9 @@ from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
 from .build import build_model, build_optimizers, build_step, build_task
-from .config import TrainConfig, flatten, make_config
+from .config import TrainConfig, flatten, make_config, option
 from .parallel.mpi import Processes
 from .parallel.threads import available_cores
-from .ranges import option
 from .storage.run_directory import RunDirectory, check_arrays
 from .trainer import Trainer
 

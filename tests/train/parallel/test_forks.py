@@ -361,7 +361,7 @@ import numpy as np
 import tinyattn as ta
 from tinyattn.train.parallel.step import ParallelStep
 ta.manual_seed(0)
-model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))
+model = ta.models.GPT(ta.models.GPTConfig.gpt2(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))
 step = ParallelStep(model, 3, processes=True)
 ids = np.array([[0, 1, 2, 3]] * 3)
 step(ids, ids, key=0)
@@ -411,7 +411,7 @@ def test_dropout_and_tied_weights_are_those_of_one_process():
 
     def make():
         ta.manual_seed(1)
-        config = ta.models.GPTConfig(
+        config = ta.models.GPTConfig.gpt2(
             vocabulary_size=7, block_size=6, layers=1, heads=2, dim=8, dropout=0.3
         )
         return ta.models.GPT(config)

@@ -18,7 +18,7 @@ from tinyattn.train.step import PlainStep
 
 def make_model(dtype="float64", **options):
     ta.manual_seed(0)
-    config = ta.models.GPTConfig(
+    config = ta.models.GPTConfig.gpt2(
         vocabulary_size=11, block_size=8, layers=2, heads=2, dim=16, **options
     )
     return ta.models.GPT(config).to(dtype)

@@ -1,16 +1,16 @@
-"""Types of options with their range, and the check that every option is within it."""
+"""Types of settings with their range, and the check that the values of a dataclass are within it."""
 
+import dataclasses
 import math
+import numbers
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ..data import InputError
-
 
 @dataclass(frozen=True)
 class Range:
-    """What a number may be: from ``low`` to ``high``, ends included unless said otherwise."""
+    """The values a number may have: from ``low`` to ``high``, ends included unless said otherwise."""
 
     low: float
     high: float = float("inf")
@@ -38,14 +38,26 @@ Positive = Annotated[float, Range(0, open_low=True)]
 NotNegative = Annotated[float, Range(0)]
 
 
-def check_ranges(group):
+def check_ranges(settings, spell=str):
     """Check every field of a dataclass against its annotation.
 
+    Args:
+        settings: an instance of a dataclass.
+        spell: how the message writes a field's name.
+
     Raises:
-        InputError: with the option's name, what it must be, and what was given.
+        ValueError: with the field's name, the values it may have, and the value given.
+
+    >>> @dataclass
+    ... class Settings:
+    ...     layers: Count = 4
+    >>> check_ranges(Settings(layers=0))
+    Traceback (most recent call last):
+    ValueError: layers must be at least 1, given 0
     """
-    for name, hint in typing.get_type_hints(type(group), include_extras=True).items():
-        _check_value(name, getattr(group, name), hint)
+    hints = typing.get_type_hints(type(settings), include_extras=True)
+    for one in dataclasses.fields(settings):
+        _check_value(spell(one.name), getattr(settings, one.name), hints[one.name])
 
 
 def _check_value(name, value, hint):
@@ -68,14 +80,20 @@ def _check_value(name, value, hint):
                 return
             infinite = isinstance(value, float) and not math.isfinite(value)
             expected[-1] = f"a finite number, {limits}" if infinite else str(limits)
-    raise InputError(f"{option(name)} must be {' or '.join(expected)}, given {value!r}")
+    raise ValueError(f"{name} must be {' or '.join(expected)}, given {value!r}")
 
 
-_KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    dict: "names and values",
+}
 
 
 def _kind_and_range(hint):
-    """A type, and the range noted on it or None."""
+    """A type, and the ``Range`` noted on it, or None."""
     if typing.get_origin(hint) is Annotated:
         return typing.get_args(hint)[:2]
     return hint, None
@@ -83,9 +101,8 @@ def _kind_and_range(hint):
 
 def _without_foreign_notes(hint):
     """The type without notes that are no range, such as how the command line spells it."""
-    if typing.get_origin(hint) is Annotated and not isinstance(typing.get_args(hint)[1], Range):
-        return typing.get_args(hint)[0]
-    return hint
+    kind, note = _kind_and_range(hint)
+    return hint if isinstance(note, Range) else kind
 
 
 def _alternatives(hint):
@@ -96,11 +113,8 @@ def _alternatives(hint):
 
 
 def _is_a(value, kind):
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def option(name):
-    """How the command line spells an option: ``block_size`` is ``--block-size``."""
-    return "--" + name.replace("_", "-")
+    """Whether ``value`` is of a type, NumPy's numbers included; no boolean is a number."""
+    kinds = {int: numbers.Integral, float: numbers.Real}
+    return isinstance(value, kinds.get(kind, kind)) and (
+        kind is bool or not isinstance(value, bool)
+    )
