@@ -42,6 +42,8 @@ class Option:
         accepted = numbers.Integral if expected is int else expected
         if self.is_setting and (not isinstance(value, accepted) or isinstance(value, bool)):
             raise TypeError(f"{name} must be of type {expected.__name__}, got {name}={value!r}")
+        if not self.is_setting and isinstance(value, int | float | str | list | dict):
+            raise TypeError(f"{name} is an object of a program, such as a function, got {value!r}")
         if self.minimum is not None and value < self.minimum:
             raise ValueError(f"{name} must be at least {self.minimum}, got {name}={value}")
         if self.choices and value not in self.choices:

@@ -11,7 +11,6 @@ from cyclopts import App, Group, Parameter
 from .. import __version__, startup
 from ..data import InputError
 from ..train.config import (
-    ModelOptions,
     OptimizerOptions,
     RunOptions,
     check_options,
@@ -25,6 +24,7 @@ from .options import (
     GradcheckOptions,
     SampleOptions,
     SourceOptions,
+    model_options,
 )
 
 HEADINGS = ("Run", "Source of options", "Model", "Optimiser", "Options")
@@ -62,6 +62,7 @@ def make_app():
         version=__version__,
         suppress_keyboard_interrupt=False,  # main tells it
     )
+    ModelOptions = model_options()
     given = set()
     app.config = _remember_given(given)
 

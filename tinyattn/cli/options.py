@@ -1,15 +1,56 @@
 """The options of each command beside those of a training run (train/config.py), each documented once."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from ..attention import attention_kind, attention_kinds
+from ..data import InputError
 from ..ranges import Count, CountOrZero, NotNegative, Positive, Share
+from ..train.config import ModelOptions
 
 # Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]
 AnyTextOrNone = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
+
+def model_options():
+    """``ModelOptions`` for the command line, which offers the attention kinds registered at the time of the call."""
+    settings = [
+        f"{kind}: {name}={option.default}. {option.help}"
+        for kind in attention_kinds()
+        for name, option in attention_kind(kind).options.items()
+        if option.is_setting and not hasattr(ModelOptions, name)
+    ]
+    named_value = Parameter(
+        name="--attention-option",
+        converter=_named_values,
+        negative=(),
+        help=" ".join(["Option of the attention kind, NAME=VALUE; may be repeated.", *settings]),
+    )
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ModelOptions):
+        attention: Literal[attention_kinds()] = ModelOptions.attention
+        attention_options: Annotated[list[str] | None, named_value] = None
+
+    return Options
+
+
+def _named_values(_type, tokens):
+    """The words ``NAME=VALUE`` as a dict; a value that is a number in JSON is taken as one."""
+    values = {}
+    for token in tokens:
+        name, equals, value = token.value.partition("=")
+        if not equals:
+            raise InputError(f"expected NAME=VALUE, given {token.value!r}")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
 
 
 @dataclass(frozen=True)
