@@ -26,8 +26,8 @@ class MultiHeadAttention(Module):
         kind: how attention is computed, as in ``scaled_dot_product_attention``: one of ``attention_kinds()``.
         dropout: probability of dropping an attention weight, in training.
         bias: whether the projections have biases.
-        rotary: a ``Rotary`` that turns queries and keys, or None.
-        alibi: an ``ALiBi`` that shifts scores by distance, or None.
+        rotary: a ``Rotary`` that rotates queries and keys, or None.
+        alibi: an ``ALiBi`` that adds a bias to the scores, or None.
         qk_norm: divide each head's queries and keys by their root mean square.
         options: options of the kind, such as ``window=64``.
 
@@ -74,7 +74,9 @@ class MultiHeadAttention(Module):
         if alibi is not None and len(alibi.slopes) != heads:
             raise ValueError(f"ALiBi has slopes for {len(alibi.slopes)} heads, there are {heads}")
         if rotary is not None and rotary.head_dim != dim // heads:
-            raise ValueError(f"Rotary turns heads of {rotary.head_dim}, these have {dim // heads}")
+            raise ValueError(
+                f"Rotary rotates heads of {rotary.head_dim}, these have {dim // heads}"
+            )
         if dropout and not found.supports("dropout"):
             raise ValueError(
                 f"{kind} attention does not support dropout of weights: dropout must be 0"

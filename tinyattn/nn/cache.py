@@ -1,4 +1,4 @@
-"""Keys and values of the tokens seen so far, so that each new token costs one query."""
+"""Key-value cache: with it each new token costs one query."""
 
 from ..autograd import Tensor
 from ..backend import array_namespace, backend_of
@@ -9,10 +9,10 @@ class KeyValueCache:
     """The keys and values of the tokens that one attention layer has processed.
 
     Attributes:
-        keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are kept as the scores
-            need them, normalised and turned by their positions.
+        keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are stored after
+            normalisation and rotary positions, ready for the scores.
         sums: in their place the ``prefix_state`` of an attention kind that has one, whose size does not grow.
-        length: how many tokens have been seen.
+        length: number of tokens processed.
 
     >>> import tinyattn as ta
     >>> cache = KeyValueCache()
@@ -24,7 +24,9 @@ class KeyValueCache:
     """
 
     def __init__(self):
-        self._keys = None  # tensors (..., heads, capacity, head_dim), of which the first ``length`` rows count
+        self._keys = (
+            None  # tensors (..., heads, capacity, head_dim), the first ``length`` rows are in use
+        )
         self._values = None
         self.sums = None
         self.length = 0
@@ -38,11 +40,11 @@ class KeyValueCache:
         return None if self._values is None else _first_rows(self._values, self.length)
 
     def extend(self, keys, values):
-        """Add the keys and values of further tokens; returns all of them, old and new.
+        """Append the keys and values of new tokens, and return those of all tokens.
 
         Raises:
-            ValueError: if the earlier ones were only summed up, belong to another number of sequences, or are of
-                another dtype or device.
+            ValueError: if only running sums of the earlier tokens exist, or if these belong to another number of
+                sequences, or have another dtype or device.
         """
         if self.sums is not None:
             raise ValueError(
@@ -77,11 +79,11 @@ class KeyValueCache:
         return self.keys, self.values
 
     def reserve(self, length, keys, values):
-        """Make room for ``length`` tokens, in memory that is written to in place: twice as much as there was, or more.
+        """Allocate memory for ``length`` tokens, and at least for twice as many as there are.
 
         Args:
-            length: how many tokens there must be room for, those that are there included.
-            keys, values: tensors like those that will be written, (..., heads, any length, head_dim).
+            length: number of tokens, the present ones included.
+            keys, values: tensors of the shape (..., heads, any length, head_dim), dtype and device of new ones.
         """
         if self._keys is None or self._keys.shape[-2] < length:
             capacity = max(16, length, 2 * self.length)
@@ -106,7 +108,7 @@ class KeyValueCache:
         return Tensor._wrap(room)
 
     def attend_with_sums(self, prefix_state, q, k, v, **options):
-        """Causal attention of further tokens to themselves and to the running sums of all before them.
+        """Causal attention of new tokens to themselves, and to all earlier ones by their running sums.
 
         Args:
             prefix_state: the attribute of an ``AttentionKind``.
@@ -125,7 +127,7 @@ def _first_rows(tensor, length):
 
 
 class ModelCache:
-    """One ``KeyValueCache`` for each block of a model, and the padding mask of the tokens seen so far.
+    """A ``KeyValueCache`` for each block of a model, and the padding mask of the tokens processed so far.
 
     >>> ModelCache(layers=2).length
     0
@@ -137,11 +139,11 @@ class ModelCache:
 
     @property
     def length(self):
-        """How many tokens have been seen."""
+        """Number of tokens processed."""
         return self.layers[0].length
 
     def extend_padding_mask(self, padding_mask, shape):
-        """Take in the padding mask of new tokens, of ``shape``; returns that of all tokens, or None if all are real."""
+        """Append the padding mask of new tokens, of ``shape``; returns that of all tokens, None if none is padding."""
         if padding_mask is None and self.padding_mask is None:
             return None
         like = padding_mask if padding_mask is not None else self.padding_mask

@@ -1,4 +1,4 @@
-"""A model looked at on a text: the attention of every head, forward and backward, and what it predicts."""
+"""Run a model on a text and record the attention of every head, forward and backward, and the predictions."""
 
 import contextlib
 import os
@@ -18,13 +18,13 @@ MASK_EVERY, MASK_FIRST, MASK_SIGN = 7, 3, "\N{WHITE VERTICAL RECTANGLE}"
 
 @dataclass
 class Observation:
-    """What ``observe`` saw; arrays are NumPy's, in the model's dtype.
+    """The result of ``observe``; arrays are NumPy's, in the model's dtype.
 
     Attributes:
         characters: the text, a list.
-        expected: the character that each position is to predict, None where there is none.
+        expected: the target character of each position, None where there is none.
         vocabulary: all characters, in the order of their ids.
-        allowed: boolean (length, length), where a query may attend to a key.
+        allowed: boolean (length, length), True where a query of some layer sees a key.
         scores: S (layers, heads, length, length), scaled, -inf where masked.
         weights: P, likewise.
         gradient: dL/dP of the mean loss, likewise; None if not asked for.
@@ -52,9 +52,10 @@ class Observation:
 
 
 def observe(model, text, *, vocabulary=None, gradients=True):
-    """Run a model on a text in evaluation mode, and keep what its heads do, forward and backward.
+    """Run a model on a text in eval mode, and record its attention, forward and backward.
 
-    Nothing of the model changes: no ``.grad``, no mode, no hook is left behind. Frozen parameters hide nothing.
+    The model is left unchanged: ``.grad``, modes and hooks stay as they were. Gradients are computed for frozen
+    parameters too.
 
     Args:
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
@@ -64,8 +65,8 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         gradients: whether to run backward too.
 
     Returns:
-        An ``Observation``. A causal model is to predict the next character. From an encoder every 7th character is
-        hidden, from the 4th on, and it is to predict those; in ``characters`` they are a rectangle.
+        An ``Observation``. A causal model predicts the next character. For an encoder every 7th character, from the 4th
+        on, is masked, and it predicts those; in ``characters`` they are a rectangle.
 
     Raises:
         ValueError: for a text that is too short or too long or has unknown characters, a vocabulary of another size
@@ -83,7 +84,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     characters, ids, targets = _task(model, text, ids, vocabulary)
     frozen = [p for p in model.parameters() if gradients and not p.requires_grad]
     mode = set_grad_enabled(gradients)
-    with evaluating(model), mode, _thawed(frozen), _Watch(model, attentions) as watch:
+    with evaluating(model), mode, _unfrozen(frozen), _Watch(model, attentions) as watch:
         logits = model(Tensor(ids[None], device=model.device))  # (1, length, vocabulary)
         if logits.shape[-1] != len(vocabulary):
             raise ValueError(
@@ -116,11 +117,11 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         head_dim=watch.called[0].head_dim,
     )
     if gradients:
-        _look_back(seen, model, watch, loss, losses)
+        _record_gradients(seen, model, watch, loss, losses)
     return seen
 
 
-def _look_back(seen, model, watch, loss, losses):
+def _record_gradients(seen, model, watch, loss, losses):
     layers = len(watch.weights)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     wanted = [*watch.weights, *watch.scores, *watch.residuals, *parameters]
@@ -143,7 +144,7 @@ def _look_back(seen, model, watch, loss, losses):
 
 
 def _norms(seen, model, residuals, by_parameter):
-    """Euclidean norms, layer by layer: of what flows, and of the parameters' gradients."""
+    """Euclidean norms of gradients by layer: of activations and of parameters."""
     blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
     places = ["input", *map(str, range(len(blocks)))]
 
@@ -175,7 +176,7 @@ def _norms(seen, model, residuals, by_parameter):
 
 
 class _Watch:
-    """Keeps the scores, weights and residual stream of one forward pass, through hooks."""
+    """Forward hooks that keep the scores, weights and residual stream of one forward pass."""
 
     def __init__(self, model, attentions):
         self.scores, self.weights, self.residuals = [], [], []
@@ -208,8 +209,8 @@ class _Watch:
 
 
 @contextlib.contextmanager
-def _thawed(parameters):
-    """Parameters that ask for gradients inside the block, so that what comes from them is recorded."""
+def _unfrozen(parameters):
+    """Set ``requires_grad`` of the parameters inside the block."""
     for parameter in parameters:
         parameter.requires_grad = True
     try:
@@ -260,14 +261,14 @@ def _attentions(model):
 
 
 def _allowed(attention, length):
-    """Where the queries of a layer may attend, (length, length)."""
+    """Which key each query of a layer sees, (length, length)."""
     kind = attention_kind(attention.kind)
     visible = kind.visible(length, length, attention.causal, **kind.complete(attention.options))
     return np.ones((length, length), bool) if visible is None else visible
 
 
 def _task(model, text, ids, vocabulary):
-    """The characters as the model gets them, their ids, and the ids it is to predict."""
+    """The characters and ids of the input, and the target ids."""
     mask_id = getattr(model, "mask_id", None)
     if mask_id is None:
         return list(text), ids, np.append(ids[1:], NO_TARGET)
