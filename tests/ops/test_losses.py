@@ -185,3 +185,66 @@ def test_wrong_arguments_are_named(tensor, loss):
 def test_a_number_as_target_of_a_squared_error_is_named(device):
     with pytest.raises(ValueError, match=r"shape \(2,\) and a target of shape \(\)"):
         ta.mse_loss(ta.ones(2, device=device), 0.0)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_binary_cross_entropy_is_its_definition(device, random, tensor, reduction):
+    z, t = random.standard_normal((3, 4)) * 3, random.uniform(size=(3, 4))
+    p = 1 / (1 + np.exp(-z))
+    losses = -t * np.log(p) - (1 - t) * np.log(1 - p)
+    expected = {"mean": losses.mean(), "sum": losses.sum(), "none": losses}[reduction]
+    out = ta.binary_cross_entropy_with_logits(tensor(z), tensor(t), reduction=reduction)
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-12)
+    check_gradient(
+        lambda z, t: ta.binary_cross_entropy_with_logits(z, t, reduction=reduction),
+        z,
+        t,
+        device=device,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_binary_cross_entropy_of_certain_logits_is_exact(device, dtype):
+    z = np.array([1e4, -1e4, 40.0, -40.0, 3e38, 30.0], dtype)
+    t = np.array([1, 0, 1, 0, 1, 1], dtype)
+    logits = ta.tensor(z, requires_grad=True, device=device)
+    loss = ta.binary_cross_entropy_with_logits(logits, ta.tensor(t, device=device), reduction="sum")
+    tiny = np.exp(-40.0)
+    np.testing.assert_allclose(loss.item(), 2 * tiny + np.exp(-30.0), rtol=1e-6)
+    loss.backward()
+    expected = [0, 0, -tiny, tiny, 0, -1 / (1 + np.exp(30.0))]
+    np.testing.assert_allclose(logits.grad.numpy(), expected, rtol=1e-6, atol=0)
+
+
+def test_binary_cross_entropy_of_an_uncertain_target_loses_no_digits(device):
+    z, t = np.float32(100), np.float32(0.999)
+    loss = ta.binary_cross_entropy_with_logits(
+        ta.tensor([z], device=device), ta.tensor([t], device=device)
+    )
+    assert loss.item() == pytest.approx((1 - float(t)) * 100, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32"])
+def test_binary_targets_may_be_of_any_dtype(device, dtype):
+    logits = ta.tensor([0.5, -0.5], requires_grad=True, device=device)
+    target = ta.tensor(np.array([1, 0], dtype), device=device)
+    loss = ta.binary_cross_entropy_with_logits(logits, target)
+    assert loss.dtype == np.float32 and loss.item() == pytest.approx(np.log1p(np.exp(-0.5)))
+    loss.backward()
+    assert logits.grad.tolist() == pytest.approx([-0.18877034, 0.18877034])
+    assert ta.binary_cross_entropy_with_logits(logits, [1, 0]).item() == loss.item()
+
+
+def test_binary_cross_entropy_broadcasts_nothing_and_names_what_is_wrong(tensor):
+    with pytest.raises(ValueError, match=r"logits of shape \(3, 1\).*\(3,\).*equal shapes"):
+        ta.binary_cross_entropy_with_logits(tensor(np.ones((3, 1))), tensor(np.ones(3)))
+    with pytest.raises(ValueError, match="reduction='average'"):
+        ta.binary_cross_entropy_with_logits(tensor([1.0]), tensor([1.0]), reduction="average")
+    empty = tensor(np.ones((0, 3)))
+    assert ta.binary_cross_entropy_with_logits(empty, empty).item() == 0.0
+
+
+def test_a_binary_mean_over_more_elements_than_float16_counts(device):
+    logits = ta.tensor(np.zeros(70_000, "float16"), requires_grad=True, device=device)
+    ta.binary_cross_entropy_with_logits(logits, ta.zeros_like(logits)).backward()
+    np.testing.assert_allclose(logits.grad.numpy()[:3], 0.5 / 70_000, rtol=5e-2)

@@ -167,6 +167,19 @@ def test_nll_loss_and_mse_loss(reduction):
     )
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@quick
+@given(shape=st.lists(LENGTH, max_size=3), scale=st.sampled_from([0.1, 30.0]), seed=SEED)
+def test_binary_cross_entropy(reduction, shape, scale, seed):
+    random = np.random.default_rng(seed)
+    compare(
+        lambda z, t: ta.binary_cross_entropy_with_logits(z, t, reduction=reduction),
+        lambda z, t: F.binary_cross_entropy_with_logits(z, t, reduction=reduction),
+        np.asarray(random.standard_normal(shape) * scale),
+        np.asarray(random.uniform(size=shape)),
+    )
+
+
 @quick
 @given(
     ids=st.lists(st.integers(0, 3), min_size=1, max_size=8),

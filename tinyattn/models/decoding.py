@@ -29,8 +29,8 @@ from ..nn import (
     SinusoidalPositions,
     TransformerBlock,
 )
+from ..nn.activations import ACTIVATIONS
 from ..nn.attention import QK_NORM_EPS
-from ..nn.feed_forward import ACTIVATIONS
 from ..nn.positions import sinusoids
 from ..ops import rotary_tables
 from .gpt import GPT

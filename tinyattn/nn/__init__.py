@@ -1,12 +1,13 @@
 """Modules: layers and the blocks that models are made of, named as in PyTorch."""
 
+from .activations import GELU, Activation, ReLU, Sigmoid, SiLU, Tanh
 from .attention import MultiHeadAttention
 from .cache import KeyValueCache, ModelCache
 from .containers import Identity, ModuleList, Sequential
 from .convolution import CausalConvolution
 from .dropout import Dropout
 from .embedding import Embedding
-from .feed_forward import Activation, FeedForward
+from .feed_forward import FeedForward
 from .linear import Linear
 from .modes import evaluating
 from .module import Module
@@ -17,6 +18,7 @@ from .recurrent import GRU
 from .transformer import TransformerBlock
 
 __all__ = [
+    "GELU",
     "GRU",
     "ALiBi",
     "Activation",
@@ -35,9 +37,13 @@ __all__ = [
     "MultiHeadAttention",
     "Parameter",
     "RMSNorm",
+    "ReLU",
     "Rotary",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "SinusoidalPositions",
+    "Tanh",
     "TransformerBlock",
     "evaluating",
 ]

@@ -1,43 +1,9 @@
 """The feed-forward layer of a transformer: what each token does by itself."""
 
-from ..ops import gelu, relu, sigmoid, silu, square, tanh
+from .activations import Activation
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
-
-ACTIVATIONS = {
-    "gelu": lambda x: gelu(x, approximate="none"),
-    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
-    "relu": relu,
-    "relu_squared": lambda x: square(relu(x)),
-    "silu": silu,
-    "tanh": tanh,
-    "sigmoid": sigmoid,
-}
-
-
-class Activation(Module):
-    """A nonlinearity by name: gelu (exact), gelu_tanh (its approximation), relu, relu_squared, silu, tanh, sigmoid.
-
-    Source of relu_squared: D. So et al., "Primer" (2021); of the others see the operations.
-
-    >>> import tinyattn as ta
-    >>> Activation("relu_squared")(ta.tensor([-1.0, 3.0])).tolist()
-    [0.0, 9.0]
-    """
-
-    def __init__(self, name):
-        if name not in ACTIVATIONS:
-            raise ValueError(
-                f"unknown activation {name!r}: expected one of {', '.join(ACTIVATIONS)}"
-            )
-        self.name = name
-
-    def forward(self, x):
-        return ACTIVATIONS[self.name](x)
-
-    def extra_repr(self):
-        return repr(self.name)
 
 
 class FeedForward(Module):

@@ -12,7 +12,7 @@ from .heads import join_heads, split_heads
 from .indexing import take
 from .linear import linear
 from .linear_algebra import einsum, matmul
-from .losses import cross_entropy, mse_loss, nll_loss
+from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from .normalisation import layer_norm, rms_norm
 from .reductions import argmax, argmin, cumsum, max, mean, min, prod, std, sum, var
 from .rotary import rotary, rotary_tables
@@ -46,6 +46,7 @@ __all__ = [
     "argmax",
     "argmin",
     "astype",
+    "binary_cross_entropy_with_logits",
     "broadcast_to",
     "clip",
     "concatenate",

@@ -2,6 +2,7 @@
 
 from ..autograd import primitive
 from ..backend import array_namespace
+from .activations import sigmoid
 from .conversion import at_least_float32, in_dtype_of
 from .embedding import check_ids
 from .softmax import log_softmax, softmax
@@ -109,12 +110,7 @@ def mse_loss(prediction, target, /, *, reduction="mean"):
     Tensor(2.5)
     """
     _check_reduction("mse_loss", reduction)
-    shapes = [getattr(value, "shape", ()) for value in (prediction, target)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"mse_loss() got a prediction of shape {shapes[0]} and a target of shape {shapes[1]}: "
-            "expected equal shapes, reshape one of them"
-        )
+    _check_equal_shapes("mse_loss", "a prediction", prediction, target)
     difference = prediction - target
     return _reduced(difference * difference, None, reduction)
 
@@ -129,6 +125,60 @@ def mse_loss_vjp_prediction(g, _out, prediction, target, *, reduction="mean"):
 @mse_loss.vjp("target")
 def mse_loss_vjp_target(g, _out, prediction, target, *, reduction="mean"):
     return -mse_loss_vjp_prediction(g, None, prediction, target, reduction=reduction)
+
+
+@primitive
+def binary_cross_entropy_with_logits(logits, target, /, *, reduction="mean"):
+    """Minus the log-probability of the target where ``sigmoid(logits)`` is the probability of 1, in nats.
+
+    Args:
+        logits: any shape, unnormalised: the log-odds.
+        target: of the shape of the logits, 0 or 1, or a probability in between; nothing is broadcast.
+        reduction: ``"mean"`` over all elements, ``"sum"``, or ``"none"``. The mean of no elements is 0.
+
+    Raises:
+        ValueError: for shapes that differ and an unknown reduction.
+
+    With s the sigmoid and the softplus -log s(-z) = max(z, 0) + log(1 + exp(-|z|)),
+        loss = - t log s(z) - (1 - t) log s(-z) = ([z > 0] - t) z + log(1 + exp(-|z|)),
+    which neither overflows nor takes the logarithm of a probability that was rounded to 0 or 1.
+
+    Backward. s' = s (1 - s) and 1 - s(z) = s(-z), so that
+        dloss/dz = (1 - t) s(z) - t s(-z) = s(z) - t,  exact on the left where s(z) would be rounded to 1, and
+        dloss/dt = log s(-z) - log s(z) = -z.
+
+    >>> import tinyattn as ta
+    >>> ta.binary_cross_entropy_with_logits(ta.tensor([0.0, 1e3, -1e3]), ta.tensor([1, 1, 0]), reduction="none")
+    Tensor([0.6931472, 0.       , 0.       ])
+    """
+    _check_reduction("binary_cross_entropy_with_logits", reduction)
+    _check_equal_shapes("binary_cross_entropy_with_logits", "logits", logits, target)
+    xp = array_namespace(logits, target)
+    t = _as_numbers(target, logits)
+    loss = xp.where(logits > 0, 1 - t, -t) * logits + xp.log1p(xp.exp(-xp.abs(logits)))
+    return _reduced(loss, None, reduction)
+
+
+@binary_cross_entropy_with_logits.vjp("logits")
+def binary_cross_entropy_with_logits_vjp_logits(g, _out, logits, target, *, reduction="mean"):
+    t = _as_numbers(target, logits)
+    slope = (1 - t) * sigmoid.rule(logits) - t * sigmoid.rule(-logits)
+    return _element_cotangent(g, logits, reduction) * slope
+
+
+@binary_cross_entropy_with_logits.vjp("target")
+def binary_cross_entropy_with_logits_vjp_target(g, _out, logits, _target, *, reduction="mean"):
+    return _element_cotangent(g, logits, reduction) * -logits
+
+
+def _as_numbers(target, logits):
+    """A target of truth values or of whole numbers, of which unsigned ones have no negative, in the logits' dtype."""
+    return target if target.dtype.kind == "f" else target.astype(logits.dtype)
+
+
+def _element_cotangent(g, like, reduction):
+    """The cotangent of each element's loss from that of the result."""
+    return at_least_float32(g) / max(like.size, 1) if reduction == "mean" else g
 
 
 def _kept_and_classes(target, ignore_index):
@@ -184,6 +234,15 @@ def _check_classes(operation, scores, target, ignore_index, reduction):
     if target.dtype.kind in "iu":
         target = xp.where(target == ignore_index, 0, target)
     check_ids(target, scores.shape[-1], operation, "target")
+
+
+def _check_equal_shapes(operation, name, prediction, target):
+    shapes = [getattr(value, "shape", ()) for value in (prediction, target)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"{operation}() got {name} of shape {shapes[0]} and a target of shape {shapes[1]}: "
+            "expected equal shapes, reshape one of them"
+        )
 
 
 def _check_reduction(operation, reduction):

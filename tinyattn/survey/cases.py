@@ -244,6 +244,12 @@ CASES = {
         case(normal(3, 4), normal(3, 4), reduction="sum"),
         case(normal(3, 4), normal(3, 4), reduction="none"),
     ],
+    "binary_cross_entropy_with_logits": [
+        case(normal(3, 4), boolean(3, 4)),
+        case(normal(3, 4), positive(3, 4), reduction="sum"),
+        case(normal(3, 4), normal(3, 4), reduction="none"),
+        case(normal(), integers(2)),
+    ],
     # normalisation
     "layer_norm": [
         case(normal(3, 5), positive(5), normal(5), axes=(-1,), eps=1e-5),
