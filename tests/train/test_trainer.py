@@ -226,6 +226,6 @@ def test_the_default_directory_is_one_that_is_not_taken(tmp_path, monkeypatch):
     names = []
     for _ in range(3):
         path = new_directory(make_config(data="some/text.txt"))
-        path.mkdir(parents=True)
+        assert path.is_dir()
         names.append(path.as_posix())
     assert names == ["runs/text-fast", "runs/text-fast-2", "runs/text-fast-3"]

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backend import listed
 from .errors import InputError
+from .json_text import parse_json
 
 
 class CharVocabulary:
@@ -121,10 +122,8 @@ class CharVocabulary:
             InputError: where ``text`` is not such JSON.
         """
         try:
-            return cls(json.loads(text)["characters"])
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
+            return cls(parse_json(text, "the vocabulary")["characters"])
+        except (KeyError, TypeError):
             raise InputError(
                 'expected JSON of the form {"characters": ["a", "b"]} for a vocabulary'
             ) from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..data import InputError
+from ..data.json_text import parse_json
 from ..models.config import ConvolutionOptions, TransformerOptions
 from ..ranges import (
     Count,
@@ -141,6 +142,19 @@ class TrainConfig:
     optimization: OptimizerOptions = field(default_factory=OptimizerOptions)
 
 
+# What may differ on resumption; the rest makes the run what it is.
+CHANGEABLE = (
+    "data",
+    "device",
+    "workers",
+    "steps",
+    "stop_after",
+    "evaluate_every",
+    "sample_every",
+    "sample_length",
+    "snapshots",
+)
+
 GROUPS = {"run": RunOptions, "architecture": ModelOptions, "optimization": OptimizerOptions}
 
 _NANOGPT = {
@@ -204,7 +218,7 @@ def make_config(options=None, **more):
     """
     options = {**(options or {}), **more}
     preset = options.get("preset", "fast")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: expected one of {', '.join(PRESETS)}")
     options = {**PRESETS[preset], **options}
     groups = {}
@@ -225,6 +239,19 @@ def flatten(config):
     4
     """
     return flatten_groups(config.run, config.architecture, config.optimization)
+
+
+def identity_of(config):
+    """The options that make a run what it is: all but those that may differ on resumption, as a flat dict.
+
+    >>> "heads" in identity_of(TrainConfig()), "steps" in identity_of(TrainConfig())
+    (True, False)
+    """
+    return {
+        name: value
+        for name, value in flatten(config).items()
+        if name not in CHANGEABLE and name != "out"
+    }
 
 
 def flatten_groups(*groups):
@@ -249,14 +276,13 @@ def options_from_json(text, name="the configuration"):
     >>> options_from_json('{"run": {"steps": 5}, "heads": 2}')
     {'steps': 5, 'heads': 2}
     """
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{name} is not JSON ({error}): give a JSON file of options") from None
+    content = parse_json(text, name)
     if not isinstance(content, dict):
         raise InputError(f'{name} must hold a JSON object, such as {{"steps": 100}}')
     options = {}
     for key, value in content.items():
+        if key == "sha256":  # the digest in a run's own config.json (storage/seal.py)
+            continue
         if key in GROUPS and isinstance(value, dict):
             options.update(value)
         else:

@@ -1,6 +1,8 @@
 """Beginning a run, going on with one, and opening one to use its model."""
 
 import dataclasses
+import itertools
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,32 +11,34 @@ from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
 from .build import build_model, build_optimizers, build_step, build_task
-from .config import TrainConfig, flatten, make_config, option
+from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel.mpi import Processes
 from .parallel.threads import available_cores
-from .storage.run_directory import RunDirectory, check_arrays
+from .storage.arrays import DamagedFileError, check_arrays, check_finite
+from .storage.run_directory import RunDirectory
+from .storage.seal import RunWarning
 from .trainer import Trainer
 
 # Each random stream is the seed's own child, so that one more draw in one moves no other.
 STREAMS = ("weights", "batches", "masks", "dropout", "samples")
 
-# What may differ on resumption; the rest makes the run what it is.
-CHANGEABLE = (
-    "data",
-    "device",
-    "workers",
-    "steps",
-    "stop_after",
-    "evaluate_every",
-    "evaluate_characters",
-    "sample_every",
-    "sample_length",
-    "snapshots",
-)
+
+class FinishedRunError(InputError):
+    """The run has done all its steps.
+
+    Attributes:
+        run: the ``RunDirectory``.
+    """
+
+    def __init__(self, run, steps):
+        super().__init__(
+            f"the run {run.path} has done its {steps} steps: ask for more with --steps"
+        )
+        self.run = run
 
 
 def begin(config, out=None, processes=None):
-    """A new run: its directory made, its weights drawn, no step done.
+    """A new run: its directory made and locked, its weights drawn, no step done.
 
     Args:
         config: ``TrainConfig``.
@@ -42,7 +46,7 @@ def begin(config, out=None, processes=None):
         processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
-        InputError: for a text, device or directory that cannot be used.
+        InputError: for a text, device or directory that cannot be used, or one that another process trains in.
     """
     processes = processes or Processes()
     check_device(config.run.device)
@@ -56,11 +60,17 @@ def begin(config, out=None, processes=None):
         return RunDirectory.create(path, config, dataset.vocabulary)
 
     run = processes.from_first(create)
-    return _trainer(config, run, dataset, model, streams, processes)
+    try:
+        return _trainer(config, run, dataset, model, streams, processes)
+    except BaseException:
+        run.unlock()
+        raise
 
 
 def resume(path, options=None, processes=None):
     """A run to go on with from its last state, to the last bit as if it had never stopped.
+
+    Where the last state was lost and the best one is there, the run goes on from that, with a ``RunWarning``.
 
     Args:
         path: its directory.
@@ -68,38 +78,72 @@ def resume(path, options=None, processes=None):
         processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
-        InputError: for what is no run, an option that must not change, a text that is another now, or a
-            checkpoint that is damaged or does not fit.
+        InputError: for what is no run, one that another process trains, an option that must not change, a text that
+            is another now, or a checkpoint that is damaged or does not fit.
+        FinishedRunError: where all steps are done.
     """
-    run = RunDirectory.open(path)
-    config = _changed(run.config(), options or {})
+    processes = processes or Processes()
+
+    def open_locked():
+        run = RunDirectory.open(path)
+        run.lock()
+        return run
+
+    run = processes.from_first(open_locked)
+    try:
+        return _resume(run, options or {}, processes)
+    except BaseException:
+        run.unlock()
+        raise
+
+
+def _resume(run, options, processes):
+    config = _changed(run.config(), options)
     check_device(config.run.device)
-    state = run.read_state("last")
-    if state["step"] >= config.run.steps and state.get("looked_at", state["step"]) == state["step"]:
-        raise InputError(
-            f"the run {path} has done its {config.run.steps} steps: ask for more with --steps"
+    name = "last"
+    if not run.has_state("last") and run.has_state("best"):
+        name = "best"
+        warnings.warn(
+            f"the run {run.path} has no state 'last' any more: it goes on from 'best'",
+            RunWarning,
+            stacklevel=3,
         )
+    saved = run.read(name)
+    state, file = saved.values, run.path / name / "state.json"
+    steps = config.run.steps
+    if state["step"] >= steps and state.get("looked_at", state["step"]) == state["step"]:
+        raise FinishedRunError(run, steps)
     text = config.run.data
-    if "data" not in (options or {}) and text not in CORPORA and not Path(text).exists():
+    if "data" not in options and text not in CORPORA and not Path(text).exists():
         raise InputError(
-            f"the text of the run {path}, {text}, from the directory that it began in, is not there: "
+            f"the text of the run {run.path}, {text}, from the directory that it began in, is not there: "
             f"give it with --data"
         )
-    dataset = CharDataset.load(
-        text, config.architecture.block_size, state["corpus"], run.vocabulary()
-    )
-    model = load_model(run, config, len(dataset.vocabulary), "last")
+    run.check_metrics(saved.metrics)
+    try:
+        identity = {key: state["corpus"][key] for key in ("sha256", "characters")}
+    except (KeyError, TypeError) as error:
+        raise _damaged(file, error) from None
+    vocabulary = run.vocabulary()
+    dataset = CharDataset.load(text, config.architecture.block_size, identity, vocabulary)
+    model = make_model(config, len(vocabulary), Random(0))
+    _load_into(model, saved.model, run.path / name / "model.safetensors")
     streams = {name: Random(0) for name in STREAMS if name != "weights"}
-    processes = processes or Processes()
     trainer = _trainer(config, run, dataset, model, streams, processes)
-    arrays = run.read_optimizer("last")
-    shapes = {name: array.shape for name, array in trainer.optimizers.state()[0].items()}
-    check_arrays(shapes, arrays, str(run.path / "last" / "optimizer.safetensors"))
-    trainer.optimizers.load_state(arrays, state["optimizer"])
-    trainer.restore(state)
+    expected, _ = trainer.optimizers.state()
+    check_arrays(expected, saved.optimizer, str(run.path / name / "optimizer.safetensors"))
+    try:
+        trainer.optimizers.load_state(saved.optimizer, state["optimizer"])
+        trainer.restore(state, saved.metrics)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(file, error) from error
     if processes.is_first:
         run.write_config(config)
     return trainer
+
+
+def _damaged(file, error):
+    return DamagedFileError(f"{file} is damaged ({type(error).__name__}: {error})")
 
 
 def _changed(config, options):
@@ -115,45 +159,58 @@ def _changed(config, options):
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run's model, ready to use."""
+    """A run's model, ready to use; ``state`` says which of the run's states it is."""
 
     model: object
     vocabulary: CharVocabulary
     config: TrainConfig
     step: int
     path: Path
+    state: str
 
 
-def load_run(path, state="best", device=None):
+def load_run(path, state=None, device=None):
     """The model of a run, in evaluation mode.
 
     Args:
         path: the run's directory.
-        state: ``"best"`` or ``"last"``; where there is no best one yet, the last is taken.
+        state: ``"best"`` or ``"last"``; by default the best, or the last with a ``RunWarning`` where there is no best
+            one yet.
         device: where to put the model; the default device if None.
 
     Raises:
-        InputError: for what is no run, or a checkpoint that is damaged or does not fit.
+        InputError: for what is no run, a state that is not there, or a checkpoint that is damaged or does not fit.
     """
     run = RunDirectory.open(path)
     check_device(device)
     config = run.config()
     config = dataclasses.replace(config, run=dataclasses.replace(config.run, device=device))
+    if state is None:
+        state = "best"
+        if not run.has_state("best") and run.has_state("last"):
+            state = "last"
+            warnings.warn(
+                f"the run {run.path} was not evaluated yet, so that it has no state 'best': 'last' is taken",
+                RunWarning,
+                stacklevel=2,
+            )
+    saved = run.read(state, optimizer=False)
     vocabulary = run.vocabulary()
-    state = state if run.has_state(state) else "last"
-    step = run.read_state(state)["step"]
-    model = load_model(run, config, len(vocabulary), state).eval()
-    return LoadedRun(model, vocabulary, config, step, run.path)
+    model = make_model(config, len(vocabulary), Random(0)).eval()
+    _load_into(model, saved.model, run.path / state / "model.safetensors")
+    return LoadedRun(model, vocabulary, config, saved.values["step"], run.path, state)
 
 
-def load_model(run, config, vocabulary_size, state):
-    """The model of one of a run's states, every tensor's name and shape checked first."""
-    arrays = run.read_model(state)
-    model = make_model(config, vocabulary_size, Random(0))
-    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    check_arrays(shapes, arrays, str(run.path / state / "model.safetensors"))
+def load_snapshot(model, run, step):
+    """Load the snapshot that a ``RunDirectory`` holds of ``step`` into a model of that run."""
+    _load_into(model, run.read_snapshot(step), run.snapshot_path(step))
+
+
+def _load_into(model, arrays, file):
+    """Load arrays into a model, every tensor's name, shape, dtype and values checked first."""
+    check_arrays(dict(model.named_parameters()), arrays, str(file))
+    check_finite(arrays, str(file))
     model.load_state_dict(arrays)
-    return model
 
 
 def make_model(config, vocabulary_size, random):
@@ -182,13 +239,16 @@ def check_device(name):
 
 
 def new_directory(config):
-    """A path under ``runs/`` that is not taken, named after the text and the preset."""
+    """Make a new directory under ``runs/``, named after the text and the preset, and return its path."""
     base = Path("runs", f"{Path(config.run.data).stem}-{config.run.preset}")
-    path, number = base, 2
-    while path.exists():
-        path = base.with_name(f"{base.name}-{number}")
-        number += 1
-    return path
+    for number in itertools.count(1):
+        path = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        try:
+            path.mkdir(parents=True)  # which fails if another process was faster
+            return path
+        except FileExistsError:
+            if not path.parent.is_dir():  # runs itself is a file
+                raise
 
 
 def _trainer(config, run, dataset, model, streams, processes):

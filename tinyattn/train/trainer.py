@@ -5,7 +5,6 @@ each started from the seed and saved with every state. An evaluation or a sample
 the training along another path, and a resumed run goes on to the last bit.
 """
 
-import contextlib
 import math
 import os
 import time
@@ -13,15 +12,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import Batches
+from ..data import Batches, InputError
 from ..generate import generate
 from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import shared_key
+from .storage.arrays import first_not_finite
 from .storage.metrics import Metrics
 
 
 class NonFiniteError(ArithmeticError):
-    """A loss or a gradient is NaN or infinite; the last saved state is untouched."""
+    """A loss, a gradient or a weight is NaN or infinite; the last saved state is untouched."""
+
+
+class DisplayError(Exception):
+    """What shows the progress cannot be written to: a closed terminal, a log on a full disk."""
+
+
+def show(method, *arguments):
+    """Call a display's method.
+
+    Raises:
+        DisplayError: where it cannot write; an OSError would be taken for one of the run's own files.
+    """
+    try:
+        return method(*arguments)
+    except OSError as error:
+        raise DisplayError(error.strerror or str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,9 @@ class Trainer:
         self.smoothed = SmoothedLoss()
         self.best_loss = math.inf
         self.best_step = None
+        self._metrics = None  # open while training
+        self._mark = None  # of the metrics, as the last state has it
+        self._updating = False  # whether weights may be half updated
         self.looked_at = 0  # the last step after which what was due was evaluated and sampled
 
     # ---- the loop
@@ -129,20 +148,26 @@ class Trainer:
                 evaluation that it ends is made up for when the run goes on.
 
         Raises:
-            NonFiniteError: for a loss or gradient that is not a number.
-            InputError: where another process trains the same run.
+            NonFiniteError: for a loss, gradient or weight that is not a number.
+            DisplayError: where ``display`` cannot write; what was trained is saved.
+            InputError: where the run's directory is gone.
+            RuntimeError: for a second call: ``resume`` the run.
         """
-        alone = self.run.exclusive() if self.processes.is_first else contextlib.nullcontext()
-        with alone:
+        if self.processes.is_first and not self.run.is_locked:
+            raise RuntimeError("this trainer has trained and given its run back: resume the run")
+        try:
             return self._train(display, should_stop)
+        finally:
+            self.step_function.close()
+            self.run.unlock()
 
     def _train(self, display, should_stop):
         options = self.config.run
         end = options.steps
         if options.stop_after is not None:
             end = min(end, self.step + options.stop_after)
-        first = self.processes.is_first
-        metrics = Metrics(self.run.path / "metrics.jsonl" if first else os.devnull, keep=self.step)
+        path = self.run.path / "metrics.jsonl" if self.processes.is_first else os.devnull
+        self._metrics = metrics = Metrics(path, keep=self.step, mark=self._mark)
         snapshots = snapshot_steps(options.steps, options.snapshots)
         self._began = time.perf_counter() - self.seconds
         try:
@@ -160,14 +185,23 @@ class Trainer:
                     tokens_per_second=report.tokens_per_second,
                     seconds=report.seconds,
                 )
-                display.step(report)
+                show(display.step, report)
                 self._snapshot(snapshots)
                 self._look(metrics, display, should_stop)
             if self.looked_at < self.step or not self._due(options.evaluate_every):
                 self.save(["last"])
+        except BrokenPipeError as error:  # of no file, so of what shows the progress
+            self.save(["last"])
+            raise DisplayError(str(error)) from error
+        except (NonFiniteError, InputError, OSError):
+            raise  # the last saved state is the good one, or cannot be replaced
+        except Exception:
+            if not self._updating:
+                self.save(["last"])
+            raise
         finally:
             metrics.close()
-            self.step_function.close()
+            self._metrics = None
         return self.finished
 
     @property
@@ -193,7 +227,7 @@ class Trainer:
 
     def _evaluate_and_sample(self, metrics, display, should_stop):
         def watch(done, total):
-            display.evaluating(self.step, done, total)
+            show(display.evaluating, self.step, done, total)
             if should_stop():
                 raise Stopped
 
@@ -207,14 +241,14 @@ class Trainer:
             metrics.append(
                 self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
             )
-            metrics.flush()
             self.save(["best", "last"] if evaluation.best else ["last"])
-            display.evaluation(evaluation)
+            show(display.evaluation, evaluation)
         if text is not None:
-            display.sample(self.step, text)
+            show(display.sample, self.step, text)
 
     def train_step(self):
         """One optimiser step; returns what it measured."""
+        before = {name: stream.state for name, stream in self.streams.items()}
         inputs, targets = self.batches.draw()
         if self.task is not None:
             inputs, targets = self.task(inputs, targets, self.streams["masks"])
@@ -222,12 +256,19 @@ class Trainer:
         began = time.perf_counter()
         rows = self.processes.rows(len(inputs))
         key = shared_key(self.streams["dropout"].key(), self.processes.rank)
-        loss = self.step_function(inputs[rows], targets[rows], key)
+        try:
+            loss = self.step_function(inputs[rows], targets[rows], key)
+        except Exception:
+            # A worker was killed, say: the state before this step is whole, and can be saved.
+            self._restore_streams(before)
+            raise
         norm = self.optimizers.clip()
         self.step += 1
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._refuse(loss, norm, rate)
+        self._updating = True
         self.optimizers.step()
+        self._updating = False
         now = time.perf_counter()
         self.seconds = now - self._began
         return StepReport(
@@ -331,9 +372,26 @@ class Trainer:
         """Write the present state under each of ``names``; the first process does it."""
         if not self.processes.is_first:
             return
+        model = self._finite_weights()
         arrays, settings = self.optimizers.state()
         state = {**self.state(), "optimizer": settings}
-        self.run.write_states(names, self.model.state_dict(), arrays, state)
+        mark = self._mark if self._metrics is None else self._metrics.mark()
+        self.run.write_states(names, model, arrays, state, mark)
+
+    def _finite_weights(self):
+        """The model's arrays.
+
+        Raises:
+            NonFiniteError: where one is not finite: it must not replace a good state.
+        """
+        model = self.model.state_dict()
+        name = first_not_finite(model)
+        if name is not None:
+            raise NonFiniteError(
+                f"step {self.step}: the weights {name} are not finite; the last good state is in "
+                f"{self.run.path / 'last'}, and a smaller --learning-rate may help"
+            )
+        return model
 
     def state(self):
         """What a state holds beside arrays."""
@@ -348,28 +406,34 @@ class Trainer:
             "random": {name: stream.state for name, stream in self.streams.items()},
         }
 
-    def restore(self, state):
-        """Take up a state that ``state`` gave."""
+    def restore(self, state, mark=None):
+        """Take up a state that ``state`` gave, and the mark of the metrics that was saved with it."""
+        self._mark = mark
         self.step = state["step"]
         self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
         self.best_step = state["best_step"]
         self.smoothed = SmoothedLoss(*state["smoothed_loss"])
         self.seconds = state["seconds"]
         self.looked_at = state.get("looked_at", self.step)  # runs of before have none
+        self._restore_streams(state["random"])
+
+    def _restore_streams(self, states):
         for name, stream in self.streams.items():
-            stream.state = state["random"][name]
+            stream.state = states[name]
 
     def _snapshot(self, steps):
         if self.step in steps and self.processes.is_first:
-            self.run.write_snapshot(self.step, self.model.state_dict())
+            self.run.write_snapshot(self.step, self._finite_weights())
 
 
 def snapshot_steps(steps, count):
     """The steps at which ``count`` snapshots are taken, evenly from the first to the last.
 
-    >>> sorted(snapshot_steps(100, 3)), sorted(snapshot_steps(2, 9))
+    >>> sorted(snapshot_steps(100, 3)), list(snapshot_steps(2, 9))
     ([0, 50, 100], [0, 1, 2])
     """
     if count == 0:
         return set()
+    if count > steps:
+        return range(steps + 1)
     return {round(float(step)) for step in np.linspace(0 if count > 1 else steps, steps, count)}

@@ -7,13 +7,15 @@ import pytest
 
 from tinyattn.data import CharVocabulary, InputError
 from tinyattn.train.config import make_config
-from tinyattn.train.storage.arrays import DamagedFileError
-from tinyattn.train.storage.run_directory import RunDirectory, check_arrays
+from tinyattn.train.storage.arrays import DamagedFileError, check_arrays, check_finite
+from tinyattn.train.storage.run_directory import RunDirectory
 
 
 @pytest.fixture
 def run(tmp_path):
-    return RunDirectory.create(tmp_path / "run", make_config(steps=7), CharVocabulary("abc"))
+    run = RunDirectory.create(tmp_path / "run", make_config(steps=7), CharVocabulary("abc"))
+    run.unlock()  # as the system does when its process ends
+    return run
 
 
 def write(run, step, names=("best", "last")):
@@ -103,8 +105,23 @@ def test_a_missing_file_is_named(run):
     ],
 )
 def test_arrays_of_another_model_are_refused_and_never_broadcast(expected, given, message):
+    expected, given = ({name: np.zeros(s) for name, s in one.items()} for one in (expected, given))
     with pytest.raises(InputError, match=message):
-        check_arrays(expected, {name: np.zeros(s) for name, s in given.items()}, "the file")
+        check_arrays(expected, given, "the file")
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "bool", "float16", "float64"])
+def test_arrays_of_another_dtype_are_refused_and_never_cast(dtype):
+    expected = {"w": np.zeros(2, np.float32)}
+    check_arrays(expected, {"w": np.ones(2, np.float32)}, "the file")
+    with pytest.raises(InputError, match=f"'w' of dtype {dtype}, and the model's is float32"):
+        check_arrays(expected, {"w": np.ones(2, dtype)}, "the file")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_arrays_that_are_not_finite_are_refused_by_name(value):
+    with pytest.raises(InputError, match="the file has 'w' with values that are not finite"):
+        check_finite({"v": np.zeros(2), "w": np.array([1, value])}, "the file")
 
 
 def test_a_state_with_what_json_cannot_hold_is_refused_before_the_old_one_is_touched(run):

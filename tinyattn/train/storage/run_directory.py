@@ -7,57 +7,100 @@
     RUN/metrics.jsonl           one object a line
     RUN/loss.png                the loss curve
 
-The three files of a state are exchanged together (storage/atomic.py), so that they always belong together.
+The three files of a state are exchanged together (atomic.py), and digests tell whether what is read belongs together
+(seal.py). Only the process that holds the lock writes; anyone may read meanwhile.
 """
 
-import contextlib
 import json
 import os
+import re
 import shlex
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 from ...data import CharVocabulary, InputError
-from ..config import config_to_json, make_config, options_from_json
-from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
-from .atomic import whole_directory, write_atomic, write_directory_atomic
+from ...data.json_text import parse_json
+from ...data.paths import check_path
+from ..config import (
+    config_to_json,
+    flatten,
+    identity_of,
+    make_config,
+    option,
+    options_from_json,
+)
+from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes, digest_of_arrays
+from .atomic import remove_leftovers, whole_directory, write_atomic, write_directory_atomic
+from .lock import DirectoryLock
+from .metrics import marked_part, parse_metrics
+from .seal import RunWarning, check_seal, digest_of, seal
 
 STATES = ("best", "last")
+_MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
+# What a state held before there were digests.
+_UNSEALED = {"step", "best_loss", "best_step", "smoothed_loss", "seconds", "corpus", "random"}
+_UNSEALED |= {"optimizer", "looked_at"}
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A state as it was saved.
+
+    Attributes:
+        values: dict of what JSON holds: step, random states, losses.
+        model: dict of parameter name to array.
+        optimizer: dict of name to array, or None where it was not asked for.
+        metrics: the mark of the metrics up to then (``Metrics.mark``), or None.
+    """
+
+    values: dict
+    model: dict
+    optimizer: dict | None
+    metrics: dict | None
 
 
 class RunDirectory:
     """A run on the disk; nothing is read or written before it is asked for."""
 
     def __init__(self, path):
-        self.path = Path(path)
+        self.path = Path(check_path(path, "the run's path"))
+        self._lock = None
+        self._belongs = None  # digests of what every state of this run belongs to
+
+    def __reduce__(self):
+        return type(self), (self.path,)  # to another process: the lock stays here
 
     @classmethod
     def create(cls, path, config, vocabulary):
-        """Begin a run in ``path``, which must not hold one.
+        """Begin a run in ``path``, which must not hold one, and lock it.
 
         Raises:
-            InputError: where ``path`` holds a run or is a file.
+            InputError: where ``path`` holds a run or is a file, or another process begins a run there.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
             raise InputError(f"--out {path} is a file: give a directory for the run")
-        if run.holds_run():
-            raise InputError(
-                f"{path} already holds a run: go on with it (--resume {shlex.quote(str(path))}), "
-                f"or give another directory with --out"
-            )
         run.path.mkdir(parents=True, exist_ok=True)
-        write_atomic(run.path / "vocab.json", vocabulary.to_json())
-        run.write_config(config)
+        run.lock()
+        try:
+            if run.holds_run():
+                raise InputError(
+                    f"{path} already holds a run: go on with it (--resume {shlex.quote(str(path))}), "
+                    f"or give another directory with --out"
+                )
+            write_atomic(run.path / "vocab.json", vocabulary.to_json())
+            run.write_config(config)
+            run._belongs = _belongings(config, vocabulary)
+        except BaseException:
+            run.unlock()
+            raise
         return run
 
     @classmethod
     def open(cls, path):
-        """The run in ``path``.
+        """The run in ``path``, not locked.
 
         Raises:
             InputError: where there is none.
@@ -72,51 +115,101 @@ class RunDirectory:
             )
         return run
 
-    @contextlib.contextmanager
-    def exclusive(self):
-        """Let no other process train this run in a ``with`` block, as far as the file system has locks.
+    # ---- the lock
+
+    def lock(self):
+        """Let no other process train this run until ``unlock``, and clear what killed ones left.
 
         Raises:
             InputError: where another process trains it.
         """
-        if not fcntl:
-            yield
+        self._lock = DirectoryLock(self.path)
+        snapshots = self.path / "snapshots"
+        remove_leftovers(
+            self.path,
+            (r"config\.json", r"vocab\.json", r"metrics\.jsonl", r"loss\.png"),
+            STATES,
+        )
+        if snapshots.is_dir():
+            remove_leftovers(snapshots, (_SNAPSHOT.pattern,))
+
+    def unlock(self):
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def is_locked(self):
+        """Whether this object holds the lock."""
+        return self._lock is not None
+
+    def follow(self):
+        """Take the path that the run's directory has now, if it was moved while it is locked.
+
+        Raises:
+            InputError: where it was deleted, or moved to where it cannot be found.
+        """
+        if self._lock is None:
             return
-        descriptor = os.open(self.path, os.O_RDONLY)
-        _held.add(descriptor)
-        try:
-            _lock(descriptor, self.path)
-            yield
-        finally:
-            _held.discard(descriptor)
-            os.close(descriptor)
+        place = self._lock.find(self.path)
+        if place is None:
+            raise InputError(
+                f"the run's directory {self.path} is gone, it was deleted or moved while it was trained: "
+                f"nothing was saved, begin again with tinyattn train"
+            )
+        self.path = place
 
     def holds_run(self):
         """Whether a state was saved here; what was killed before its first one can be begun again."""
         return any(map(self.has_state, STATES))
 
+    # ---- configuration and vocabulary
+
     def write_config(self, config):
-        """Write ``config.json``."""
-        write_atomic(self.path / "config.json", config_to_json(config))
+        """Write ``config.json``, with its digest."""
+        content = seal(json.loads(config_to_json(config)))
+        write_atomic(self.path / "config.json", json.dumps(content, indent=2) + "\n")
 
     def config(self):
-        """The run's configuration (``TrainConfig``)."""
+        """The run's configuration (``TrainConfig``).
+
+        Raises:
+            InputError: where it is damaged, or was changed since.
+        """
+        return self._read_config()[0]
+
+    def _read_config(self):
+        """The configuration, and whether it had a digest."""
         path = self.path / "config.json"
-        return make_config(options_from_json(_read_text(path), str(path)))
+        text = _read_text(path)
+        values = parse_json(text, str(path))
+        sealed = False
+        if isinstance(values, dict):
+            try:
+                _, sealed = check_seal(values)
+            except ValueError as error:
+                raise DamagedFileError(
+                    f"{path} is damaged or was changed ({error}): undo the change, and give the options that may "
+                    f"change with --resume on the command line"
+                ) from None
+        try:
+            return make_config(options_from_json(text, str(path))), sealed
+        except InputError as error:
+            raise DamagedFileError(f"{path} cannot be used: {error}") from None
 
     def vocabulary(self):
         """The run's vocabulary, characters in the order of their ids."""
         path = self.path / "vocab.json"
+        text = _read_text(path)
         try:
-            return CharVocabulary.from_json(_read_text(path))
-        except DamagedFileError:
-            raise
+            return CharVocabulary.from_json(text)
         except InputError as error:
-            if not path.is_file():
-                raise
             raise DamagedFileError(f"{path} is damaged: {error}") from None
 
-    def write_states(self, names, model, optimizer, state):
+    # ---- states
+
+    def write_states(self, names, model, optimizer, state, metrics=None):
         """Write one state under each of ``names`` (of ``STATES``), whole or not at all.
 
         Args:
@@ -124,62 +217,116 @@ class RunDirectory:
             model: dict of parameter name to NumPy array.
             optimizer: dict of name to NumPy array.
             state: what JSON can hold: step, random states, losses.
+            metrics: the mark of the metrics up to now, if there are any.
+
+        Raises:
+            InputError: where the run's directory is gone.
+            OSError: as the system says; the old states are then untouched.
         """
-        contents = {
-            "model.safetensors": arrays_to_bytes(model),
-            "optimizer.safetensors": arrays_to_bytes(optimizer),
-            "state.json": json.dumps(state, indent=1, allow_nan=False) + "\n",
-        }
+        self.follow()
+        if self._belongs is None:
+            self._belongs = _belongings(self.config(), self.vocabulary())
+        contents = {_MODEL: arrays_to_bytes(model), _OPTIMIZER: arrays_to_bytes(optimizer)}
+        digests = {file: digest_of_arrays(content) for file, content in contents.items()}
+        json.dumps(state, allow_nan=False)  # refuses what JSON has not before a digest is made
+        state = seal({**state, "belongs_to": {**self._belongs, **digests, "metrics": metrics}})
+        contents[_STATE] = json.dumps(state, indent=1) + "\n"
         for name in names:
             write_directory_atomic(self.path / name, contents)
 
+    def read(self, name="last", optimizer=True):
+        """A ``SavedState``, its files checked for damage and for belonging together.
+
+        Raises:
+            InputError: where there is no such state.
+            DamagedFileError: where a file is not what was written, or belongs to something else.
+        """
+        files = (_MODEL, _OPTIMIZER) if optimizer else (_MODEL,)
+        values, belongs, arrays = self._read(name, files)
+        mark = belongs and belongs["metrics"]
+        return SavedState(values, arrays[_MODEL], arrays.get(_OPTIMIZER), mark)
+
     def read_model(self, name="best"):
         """The model's arrays of a state, checked for damage."""
-        return self._read_arrays(name, "model.safetensors")
+        return self._read(name, (_MODEL,))[2][_MODEL]
 
     def read_optimizer(self, name="last"):
         """The optimiser's arrays of a state, checked for damage."""
-        return self._read_arrays(name, "optimizer.safetensors")
+        return self._read(name, (_OPTIMIZER,))[2][_OPTIMIZER]
 
     def read_state(self, name="last"):
         """The rest of a state: step, random states, losses."""
-        path = self._state_path(name, "state.json")
-        try:
-            state = json.loads(_read_text(path))
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise DamagedFileError(f"{path} is damaged ({error}): {self._advice(name)}") from None
-        if not isinstance(state, dict) or "step" not in state:
-            raise DamagedFileError(f"{path} is damaged (no step in it): {self._advice(name)}")
-        return state
-
-    def write_snapshot(self, step, model):
-        """Keep the model's arrays at ``step``."""
-        folder = self.path / "snapshots"
-        folder.mkdir(exist_ok=True)
-        write_atomic(folder / f"step-{step:06d}.safetensors", arrays_to_bytes(model))
-
-    def snapshot_steps(self):
-        """The steps of the snapshots there are, in order."""
-        names = (path.stem for path in (self.path / "snapshots").glob("step-*.safetensors"))
-        return sorted(int(name.removeprefix("step-")) for name in names)
-
-    def read_snapshot(self, step):
-        """The model's arrays at ``step``."""
-        return _read_arrays(self.path / "snapshots" / f"step-{step:06d}.safetensors", "")
+        return self._read(name, ())[0]
 
     def has_state(self, name):
         """Whether there is a state of that name."""
-        return self._state_directory(name) is not None
+        return whole_directory(self.path / name) is not None
+
+    def _read(self, name, files):
+        """The values of a state, what it belongs to (None for an old run), and the arrays of ``files``."""
+        contents = self._contents(name, (_STATE, *files))
+        advice = self._advice(name)
+        path = self.path / name / _STATE
+        try:
+            values, belongs = _open_state(contents.pop(_STATE))
+        except (ValueError, RecursionError) as error:
+            raise DamagedFileError(f"{path} is damaged ({error}): {advice}") from None
+        self._check_belonging(belongs, path)
+        arrays = {
+            file: arrays_from_bytes(
+                content, str(self.path / name / file), advice, belongs and belongs[file]
+            )
+            for file, content in contents.items()
+        }
+        return values, belongs, arrays
+
+    def _contents(self, name, files):
+        """The bytes of files of one state, all of the same save: a training process may exchange it meanwhile."""
+        for _ in range(100):
+            directory = self._state_directory(name)
+            before = _identity(directory)
+            try:
+                contents = {file: (directory / file).read_bytes() for file in files}
+                missing = None
+            except FileNotFoundError as error:
+                missing = error.filename
+            if _identity(directory) == before:
+                break
+        if missing is not None:
+            raise InputError(f"{missing} is missing: the run is not complete")
+        return contents
+
+    def _check_belonging(self, belongs, path):
+        config, sealed = self._read_config()
+        vocabulary = self.vocabulary()
+        self._belongs = _belongings(config, vocabulary)
+        if belongs is None:
+            warnings.warn(
+                f"the run {self.path} was written before states had digests: damage to it cannot be detected",
+                RunWarning,
+                stacklevel=2,
+            )
+            return
+        if not sealed:
+            raise DamagedFileError(
+                f"{self.path / 'config.json'} was changed (it has no digest, and {path} has one): undo the change"
+            )
+        given = flatten(config)
+        for name, value in belongs["settings"].items():
+            if given.get(name, value) != value:
+                raise DamagedFileError(
+                    f"{self.path / 'config.json'} has {option(name)} {given[name]!r}, and {path} belongs to a run "
+                    f"with {value!r}: undo the change"
+                )
+        if belongs["vocabulary"] != self._belongs["vocabulary"]:
+            raise DamagedFileError(
+                f"{self.path / 'vocab.json'} is damaged or was changed: {path} belongs to another vocabulary"
+            )
 
     def _state_directory(self, name):
-        return whole_directory(self.path / name)
-
-    def _state_path(self, name, file):
-        directory = self._state_directory(name)
+        directory = whole_directory(self.path / name)
         if directory is None:
-            there = [one for one in STATES if self._state_directory(one)]
+            there = [one for one in STATES if self.has_state(one)]
             hint = (
                 f"it has {there[0]}"
                 if there
@@ -187,14 +334,103 @@ class RunDirectory:
                 f"tinyattn train --config {shlex.quote(f'{self.path}/config.json')} --out {shlex.quote(str(self.path))}"
             )
             raise InputError(f"the run {self.path} has no state {name!r}: {hint}")
-        return directory / file
-
-    def _read_arrays(self, name, file):
-        return _read_arrays(self._state_path(name, file), self._advice(name))
+        return directory
 
     def _advice(self, name):
-        others = [one for one in STATES if one != name and self._state_directory(one)]
-        return f"the state {others[0]!r} may be whole" if others else "there is no other state"
+        others = [one for one in STATES if one != name and self.has_state(one)]
+        if not others:
+            return "there is no other state"
+        if name == "best":
+            return "the state 'last' may be whole"
+        return f"the state 'best' may be whole, and --resume takes it once {self.path / name} is moved away"
+
+    # ---- metrics and snapshots
+
+    def read_metrics(self):
+        """The lines of ``metrics.jsonl``, the part up to the last state checked; none where there is no file.
+
+        Raises:
+            InputError: where the file is damaged, or the state.
+        """
+        path = self.path / "metrics.jsonl"
+        name = next((name for name in ("last", "best") if self.has_state(name)), None)
+        # The state first: the file only grows until the next one is saved.
+        belongs = name and self._read(name, ())[1]
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return []
+        if belongs and belongs["metrics"] is not None:
+            marked_part(content, belongs["metrics"], path)
+        return parse_metrics(content, path)
+
+    def check_metrics(self, mark):
+        """Refuse a ``metrics.jsonl`` that is not what it was at ``mark``; None, or no file, is no reason to."""
+        path = self.path / "metrics.jsonl"
+        if mark is not None and path.is_file():
+            marked_part(path.read_bytes(), mark, path)
+
+    def snapshot_path(self, step):
+        """The file of the snapshot of ``step``."""
+        return self.path / "snapshots" / f"step-{step:06d}.safetensors"
+
+    def write_snapshot(self, step, model):
+        """Keep the model's arrays at ``step``."""
+        self.follow()
+        path = self.snapshot_path(step)
+        path.parent.mkdir(exist_ok=True)
+        write_atomic(path, arrays_to_bytes(model))
+
+    def snapshot_steps(self):
+        """The steps of the snapshots there are, in order."""
+        names = map(_SNAPSHOT.fullmatch, _names_in(self.path / "snapshots"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def read_snapshot(self, step):
+        """The model's arrays at ``step``."""
+        path = self.snapshot_path(step)
+        try:
+            return arrays_from_bytes(path.read_bytes(), str(path), "move it away")
+        except FileNotFoundError:
+            raise InputError(f"{path} is missing: the run is not complete") from None
+
+
+def _belongings(config, vocabulary):
+    return {"settings": identity_of(config), "vocabulary": digest_of(vocabulary.characters)}
+
+
+def _open_state(content):
+    """The values of a ``state.json`` and what it belongs to; None for one without a digest.
+
+    Raises:
+        ValueError: where it is damaged.
+    """
+    values = parse_json(content.decode("utf-8"), "the file")
+    if not isinstance(values, dict) or "step" not in values:
+        raise ValueError("no step in it")
+    values, sealed = check_seal(values)
+    if sealed:
+        if not isinstance(values.get("belongs_to"), dict):
+            raise ValueError("it does not say what it belongs to")
+        return values, values.pop("belongs_to")
+    if not values.keys() <= _UNSEALED:
+        raise ValueError("no digest in it")
+    step = values["step"]
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise ValueError("its step is not a whole number")
+    return values, None
+
+
+def _identity(directory):
+    try:
+        status = os.stat(directory)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _names_in(folder):
+    return os.listdir(folder) if folder.is_dir() else []
 
 
 def _read_text(path):
@@ -204,59 +440,3 @@ def _read_text(path):
         raise InputError(f"{path} is missing: the run is not complete") from None
     except UnicodeDecodeError:
         raise DamagedFileError(f"{path} is damaged: it is not UTF-8 text") from None
-
-
-def _read_arrays(path, advice):
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing: the run is not complete") from None
-    return arrays_from_bytes(content, str(path), advice)
-
-
-def check_arrays(expected, arrays, name):
-    """Refuse ``arrays`` whose names or shapes are not those ``expected``, before anything is changed.
-
-    Args:
-        expected: dict of name to shape.
-        arrays: dict of name to array.
-        name: what to call the arrays in a message.
-
-    Raises:
-        InputError: with the first tensor that is missing, unknown or of another shape.
-    """
-    for tensor, shape in expected.items():
-        if tensor not in arrays:
-            raise InputError(f"{name} has no tensor {tensor!r}: it belongs to another model")
-        if tuple(arrays[tensor].shape) != tuple(shape):
-            raise InputError(
-                f"{name} has {tensor!r} of shape {tuple(arrays[tensor].shape)}, and the model's is "
-                f"{tuple(shape)}: it belongs to another model"
-            )
-    unknown = sorted(arrays.keys() - expected.keys())
-    if unknown:
-        raise InputError(f"{name} has a tensor {unknown[0]!r} that the model has not")
-
-
-_held = set()  # descriptors whose lock ends when they are closed, in forked processes too
-
-
-def _lock(descriptor, path):
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"another process is training the run {path}: wait for it, or give another directory with --out"
-        ) from None
-    except OSError:  # a file system without locks
-        pass
-
-
-def _release_in_copy():
-    for descriptor in _held:
-        os.close(descriptor)
-    _held.clear()
-
-
-if fcntl:
-    os.register_at_fork(after_in_child=_release_in_copy)
