@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from tinyattn.train.storage.atomic import write_atomic
+
 from . import NAMES
 from .machine import describe_machine
 
@@ -29,7 +31,7 @@ def run(name, quick=False, output=None, one_core=False):
     result = {"benchmark": name, "quick": quick, "machine": describe_machine(), **result}
     path = Path(output) if output else Path(__file__).parent / "results" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=2) + "\n")
+    write_atomic(path, json.dumps(result, indent=2) + "\n")
     print(f"written to {path}")
     return 0
 

@@ -3,9 +3,12 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 
-from .conftest import TEXT, command
+from tinyattn.train.storage.run_directory import RunDirectory
+
+from .conftest import TEXT, TINY, command
 
 
 def test_a_sample_continues_the_prompt_for_the_length(call, trained):
@@ -103,10 +106,63 @@ def test_a_checkpoint_of_another_model_names_the_tensor_and_both_shapes(refuse, 
     import shutil
 
     shutil.copytree(trained, tmp_path / "run")
-    path = tmp_path / "run" / "config.json"
-    path.write_text(path.read_text().replace('"dim": 16', '"dim": 32'))
+    run = RunDirectory(tmp_path / "run")
+    arrays = run.read_model("best")
+    arrays["embedding.weight"] = np.zeros((30, 32), np.float32)
+    run.write_states(["best"], arrays, run.read_optimizer("best"), run.read_state("best"))
     message = refuse("sample", tmp_path / "run")
-    assert "'embedding.weight' of shape (30, 16), and the model's is (30, 32)" in message
+    assert "'embedding.weight' of shape (30, 32), and the model's is (30, 16)" in message
+
+
+def test_settings_that_were_changed_are_one_sentence(refuse, trained, tmp_path):
+    import shutil
+
+    shutil.copytree(trained, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    path.write_text(path.read_text().replace('"heads": 2', '"heads": 4'))
+    assert "config.json is damaged or was changed" in refuse("sample", tmp_path / "run")
+
+
+def run_with_weights(trained, path, value):
+    """A copy of a run whose embedding is ``value``, as an earlier version would have saved it."""
+    import shutil
+
+    shutil.copytree(trained, path)
+    run = RunDirectory(path)
+    arrays = run.read_model("best")
+    arrays["embedding.weight"][:] = value
+    for name in ("best", "last"):
+        run.write_states([name], arrays, run.read_optimizer(name), run.read_state(name))
+    return path
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_one_sentence_in_every_command(
+    refuse, trained, tmp_path, value
+):
+    path = run_with_weights(trained, tmp_path / "run", value)
+    for words in (["sample", path], ["gradcheck", path], ["explore", path, "--text", "quick"]):
+        assert "'embedding.weight' with values that are not finite" in refuse(*words)
+    words = ["train", "--resume", path, "--steps", 30]
+    assert "'embedding.weight' with values that are not finite" in refuse(*words)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
+    path = run_with_weights(trained, tmp_path / "run", 3e38)
+    assert "cannot write: " in refuse("sample", path)
+
+
+def test_the_best_state_is_never_silently_the_last(call, refuse, text_file, tmp_path):
+    words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
+    assert call(*words, "--stop-after", 3).status == 0
+    assert "has no state 'best': it has last" in refuse("sample", "run", "--state", "best")
+    answer = call("sample", "run", "--length", 5)
+    assert answer.status == 0
+    assert answer.error == (
+        "tinyattn: the run run was not evaluated yet, so that it has no state 'best': 'last' is taken\n"
+    )
+    assert call("sample", "run", "--length", 5, "--state", "last").error == ""
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

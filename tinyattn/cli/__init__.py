@@ -8,8 +8,10 @@ Exit status: 0; 1 for a failed check or a run that had to stop; 2 for a mistake 
 one sentence; 130 for an interrupted run, saved.
 """
 
+import contextlib
 import os
 import sys
+import warnings
 
 from ..data import InputError
 from .terminal import visible_output
@@ -22,7 +24,7 @@ def main(argv=None):
         argv: the words after the command's name; those of this process by default.
     """
     _survive_any_encoding()
-    with visible_output():
+    with visible_output(), _notices_on_one_line():
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         except KeyboardInterrupt:
@@ -66,6 +68,22 @@ def _refuse(message):
     sentence = " ".join(message.split())
     print(f"tinyattn: {sentence}", file=sys.stderr)
     return 2
+
+
+@contextlib.contextmanager
+def _notices_on_one_line():
+    """Show what there is to know about a run (``RunWarning``) without the line of code that says it."""
+    with warnings.catch_warnings():
+        plain = warnings.showwarning
+
+        def show(message, category, *where, **more):
+            if category.__name__ == "RunWarning":
+                print(f"tinyattn: {' '.join(str(message).split())}", file=sys.stderr)
+            else:
+                plain(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _survive_any_encoding():

@@ -13,6 +13,7 @@ from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.row import TOLERANCES
 from ..survey.tasks import tasks
 from ..train.session import check_device, load_run
+from ..train.storage.atomic import write_atomic
 from .progress import Progress
 
 NAME_WIDTH = 30
@@ -123,7 +124,7 @@ def _write_page(path, rows, verdict, passed, order, device):
         f"{orders}, float64, every element, |a - n| <= {TOLERANCES['atol']:.0e} min(1, largest) + "
         f"{TOLERANCES['rtol']:.0e} |n|, on {device or 'cpu'}."
     )
-    Path(path).write_text(page(rows, curves, verdict, passed, settings), encoding="utf-8")
+    write_atomic(path, page(rows, curves, verdict, passed, settings))
 
 
 # --------------------------------------------------------------------------------------------------- one run's model

@@ -89,8 +89,8 @@ class SampleOptions:
     unknown: Literal["error", "skip"] = "error"
     """What to do with a character of the prompt that the model does not know."""
 
-    state: Literal["best", "last"] = "best"
-    """Which of the run's two states to take."""
+    state: Literal["best", "last"] | None = None
+    """Which of the run's two states to take; best by default, or last before the first evaluation."""
 
     slide: Count = 1
     """How far the context moves once the text has outgrown it; more is faster [characters]."""

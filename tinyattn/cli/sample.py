@@ -48,8 +48,16 @@ def run(path, how):
     )
     # One character's products are too small to be worth a second thread.
     with threadpool_limits(1, "blas"):
-        for i in ids:
+        for i in _or_refuse(ids, path):
             sys.stdout.write(vocabulary.decode([i]))
             sys.stdout.flush()
     sys.stdout.write("\n")
     return 0
+
+
+def _or_refuse(ids, path):
+    """The ids; an InputError where the model's logits are no numbers to sample by."""
+    try:
+        yield from ids
+    except ValueError as error:
+        raise InputError(f"the model of {path} cannot write: {error}") from error

@@ -11,8 +11,8 @@ from ..data import InputError
 from ..train.config import make_config, options_from_json
 from ..train.parallel.forks import WorkerError
 from ..train.parallel.mpi import launched_processes
-from ..train.session import begin, resume
-from ..train.trainer import NonFiniteError
+from ..train.session import FinishedRunError, baselines_of, begin, resume
+from ..train.trainer import DisplayError, NonFiniteError, show
 from .display import describe_duration, discard_output, make_display
 
 
@@ -43,45 +43,90 @@ def _run(options, source, processes):
             raise InputError("--resume writes to the run it goes on with: leave out --out")
         if source.config is not None:
             raise InputError("--resume takes the options of its run: leave out --config")
-        trainer = resume(source.resume, options, processes)
+        try:
+            trainer = resume(source.resume, options, processes)
+        except FinishedRunError as error:
+            run = error.run
+            if processes.from_first(lambda: (run.path / "loss.png").exists()):
+                raise
+            return _draw_later(run) if processes.is_first else 0
     else:
         if source.config is not None:
             options = {**_options_of_file(source.config), **options}
         trainer = begin(make_config(options), processes=processes)
-    with make_display(trainer.config.run.steps) as display, _Interruption() as interruption:
-        display.note(describe_start(trainer))
-        try:
+    with _Interruption() as interruption:
+        status = _train(trainer, interruption)
+    if status == 1:
+        processes.abort(status)  # or the others would wait for this one's gradients
+    return status
+
+
+def _train(trainer, interruption):
+    finished = False
+    try:
+        with _shown(make_display(trainer.config.run.steps)) as display:
+            show(display.note, describe_start(trainer))
             finished = trainer.train(display, lambda: interruption.asked)
-        except NonFiniteError as error:
-            print(f"tinyattn: stopped at {error}", file=sys.stderr)
+            if trainer.processes.is_first:
+                _draw(trainer.run, trainer.dataset.baselines)
+            show(display.note, describe_end(trainer, finished))
+    except NonFiniteError as error:
+        _tell(f"tinyattn: stopped at {error}")
+        return 1
+    except WorkerError as error:
+        what = f"tinyattn: {error}"
+        if trainer.run.read_state("last")["step"] == trainer.step:
+            what += f"; saved after step {trainer.step}"
+        return _stopped(trainer, what, 1, " --workers 1")
+    except KeyboardInterrupt:
+        return _stopped(trainer, "\ninterrupted, the last saved state is whole", 130)
+    except DisplayError as error:
+        discard_output()
+        gone = isinstance(error.__cause__, BrokenPipeError)
+        what = (
+            "nobody reads the output any more"
+            if gone
+            else f"the output cannot be written ({error})"
+        )
+        if finished:
+            _tell(f"tinyattn: {what}; the run {trainer.run.path} is finished")
+            return 0
+        if not trainer.run.holds_run():
+            _tell(f"tinyattn: {what}; nothing was trained yet")
             return 1
-        except WorkerError as error:
-            return _stopped(trainer, f"tinyattn: {error}", 1, " --workers 1")
-        except KeyboardInterrupt:
-            return _stopped(trainer, "\ninterrupted, the last saved state is whole", 130)
-        except BrokenPipeError:
-            discard_output()
-            trainer.save(["last"])
-            what = f"nobody reads the output any more: saved after step {trainer.step}"
-            return _stopped(trainer, f"tinyattn: {what}", 1)
-        except OSError as error:
-            then = (
-                f"go on with {_resume_command(trainer)}, the last saved state is whole"
-                if trainer.run.holds_run()
-                else "begin again, nothing was saved yet"
-            )
-            raise InputError(
-                f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and {then}"
-            ) from error
-        if processes.is_first:
-            _draw(trainer, display)
-        display.note(describe_end(trainer, finished))
+        return _stopped(trainer, f"tinyattn: {what}: saved after step {trainer.step}", 1)
+    except OSError as error:
+        then = (
+            f"go on with {_resume_command(trainer)}, the last saved state is whole"
+            if trainer.run.holds_run()
+            else "begin again, nothing was saved yet"
+        )
+        raise InputError(
+            f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and {then}"
+        ) from error
     return 130 if interruption.asked and not finished else 0
+
+
+@contextlib.contextmanager
+def _shown(display):
+    """The display, begun and ended; that it cannot be ended is no matter any more."""
+    show(display.__enter__)
+    try:
+        yield display
+    finally:
+        with contextlib.suppress(OSError):
+            display.__exit__(None, None, None)
+
+
+def _tell(text):
+    """Print to standard error, which may be gone together with the terminal."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _stopped(trainer, what, status, more=""):
     """Say on standard error why a run stopped and how to go on with it; returns the exit status."""
-    print(f"{what}\ngo on with:  {_resume_command(trainer)}{more}", file=sys.stderr)
+    _tell(f"{what}\ngo on with:  {_resume_command(trainer)}{more}")
     return status
 
 
@@ -143,46 +188,69 @@ def describe_end(trainer, finished):
     )
 
 
-def _draw(trainer, display):
-    from ..train.picture import draw_loss
+def _draw(run, baselines=None):
+    """Draw ``loss.png``; returns whether that could be done. A run is finished without it."""
+    from ..train.picture import draw_run
 
-    shape = trainer.config.architecture
     try:
-        draw_loss(
-            trainer.run.path / "loss.png",
-            trainer.run.path / "metrics.jsonl",
-            trainer.dataset.baselines,
-            f"{trainer.dataset.identity['name']}: {shape.model} "
-            f"{shape.layers}/{shape.heads}/{shape.dim}, {trainer.config.run.preset}",
+        draw_run(run, baselines)
+    except Exception as error:
+        why = (
+            "it takes matplotlib: pip install matplotlib"
+            if isinstance(error, ImportError)
+            else error
         )
-    except ImportError:
-        display.note("loss.png is left out: it takes matplotlib (pip install matplotlib)")
+        _tell(
+            f"tinyattn: {run.path / 'loss.png'} could not be drawn ({' '.join(str(why).split())}); the run is whole, "
+            f"and tinyattn train --resume {shlex.quote(str(run.path))} draws it once it is finished"
+        )
+        return False
+    return True
+
+
+def _draw_later(run):
+    """Draw the picture that a finished run lacks; returns the exit status."""
+    if not _draw(run, baselines_of(run)):
+        return 1
+    print(
+        f"the run {run.path} has done its steps: {run.path / 'loss.png'} was missing, and is drawn"
+    )
+    return 0
 
 
 class _Interruption:
-    """Turns the first Ctrl-C (or termination) into a request to stop; a second interrupts at once.
+    """Turns Ctrl-C, or what a system sends before it ends a process, into a request to stop and save.
 
-    Nothing is printed here: a signal may come in the middle of another line.
+    A second Ctrl-C interrupts at once. The other signals may follow each other, or a Ctrl-C, without harm to what is
+    being saved: a batch system sends SIGUSR1 a while before its limit and SIGTERM at it. Nothing is printed here: a
+    signal may come in the middle of another line.
     """
+
+    # Of those that the system has (Windows has SIGBREAK, and neither SIGHUP nor SIGUSR1).
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGBREAK")
 
     def __init__(self):
         self.asked = False
+        self._interrupted = False
         self._previous = {}
 
     def __enter__(self):
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as under nohup
-            numbers.append(hangup)
-        for number in numbers:
+        for name in self.names:
+            number = getattr(signal, name, None)
+            if number is None or (
+                name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN  # as under nohup
+            ):
+                continue
             # Only the main thread may set handlers; elsewhere the caller has its own way to stop.
             with contextlib.suppress(ValueError):
                 self._previous[number] = signal.signal(number, self._ask)
         return self
 
     def _ask(self, number, frame):
-        if self.asked:
-            raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
         self.asked = True
 
     def __exit__(self, *exception):

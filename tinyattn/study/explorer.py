@@ -9,9 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..train.session import load_run
+from ..train.session import load_run, load_snapshot
 from ..train.storage.atomic import write_atomic
-from ..train.storage.metrics import read_metrics
 from ..train.storage.run_directory import RunDirectory
 from .observation import observe
 from .page import MEGABYTE, Content, Maps, pack_target, render
@@ -191,9 +190,7 @@ def _validation_text(loaded):
 
 def _curve(path):
     lines = [
-        line
-        for line in read_metrics(path / "metrics.jsonl")
-        if "loss" in line or "val_loss" in line
+        line for line in RunDirectory(path).read_metrics() if "loss" in line or "val_loss" in line
     ]
     # Every validation loss is kept; of the many training losses, evenly spaced ones.
     every = -(-len(lines) // CURVE_POINTS)
@@ -214,7 +211,7 @@ def _snapshots(loaded, text, wanted, fitting):
     model = copy.deepcopy(loaded.model)
     maps = []
     for step in chosen:
-        model.load_state_dict(run.read_snapshot(step))
+        load_snapshot(model, run, step)
         then = observe(model, text, vocabulary=loaded.vocabulary)
         maps.append(Maps(step, then.loss, then.scores, then.gradient))
     return maps

@@ -60,7 +60,9 @@ class Picture:
         ending = Path(path).suffix.lower()
         if ending not in FORMATS:
             raise ValueError(f"cannot save a picture as {Path(path).name!r}: expected .png or .svg")
-        Path(path).write_bytes(self._bytes(ending[1:]))
+        from ..train.storage.atomic import write_atomic
+
+        write_atomic(path, self._bytes(ending[1:]))
         return Path(path)
 
     def _bytes(self, form):

@@ -1,28 +1,71 @@
 """The loss curve of a run as a picture."""
 
+import contextlib
 import io
+import logging
+import warnings
 
 from .storage.atomic import write_atomic
-from .storage.metrics import read_metrics
 
 
-def draw_loss(path, metrics_path, baselines=None, title=""):
+def draw_run(run, baselines=None):
+    """Draw the ``loss.png`` of a run.
+
+    Args:
+        run: a ``RunDirectory``.
+        baselines: dict of name to loss, drawn as horizontal lines.
+
+    Raises:
+        ImportError: where matplotlib is missing.
+        InputError: where a file of the run is damaged.
+        OSError: where the picture cannot be written, or matplotlib has no directory to write to.
+    """
+    config = run.config()
+    shape = config.architecture
+    title = (
+        f"{config.run.data}: {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
+        f"{config.run.preset}"
+    )
+    draw_loss(run.path / "loss.png", run.read_metrics(), baselines, title)
+
+
+def draw_loss(path, lines, baselines=None, title=""):
     """Draw training and validation loss over the steps into a PNG file.
 
     Args:
         path: the file to write.
-        metrics_path: the run's ``metrics.jsonl``.
+        lines: what ``read_metrics`` gives.
         baselines: dict of name to loss, drawn as horizontal lines.
         title: a line above the picture.
 
     Raises:
         ImportError: where matplotlib is missing.
+        OSError: as ``draw_run``.
     """
+    with warnings.catch_warnings(), _silent("matplotlib"):
+        warnings.simplefilter("ignore")  # of glyphs that a font lacks
+        content = _draw(lines, baselines, title)
+    write_atomic(path, content)
+
+
+@contextlib.contextmanager
+def _silent(name):
+    """Keep a logger from writing to standard error."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _draw(lines, baselines, title):
+    """The picture as the bytes of a PNG file."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    lines = read_metrics(metrics_path)
     figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)  # without pyplot: no window, no state shared with the caller's figures
     with matplotlib.rc_context():
@@ -58,7 +101,7 @@ def draw_loss(path, metrics_path, baselines=None, title=""):
         axes.legend(frameon=False)
         content = io.BytesIO()
         figure.savefig(content, format="png")
-    write_atomic(path, content.getvalue())
+    return content.getvalue()
 
 
 def _series(lines, quantity):

@@ -142,6 +142,17 @@ def _resume(run, options, processes):
     return trainer
 
 
+def baselines_of(run):
+    """What counting characters achieves on the text of a ``RunDirectory``; None where the text is gone."""
+    config = run.config()
+    identity = run.read_state("last" if run.has_state("last") else "best")["corpus"]
+    try:
+        block_size = config.architecture.block_size
+        return CharDataset.load(config.run.data, block_size, identity, run.vocabulary()).baselines
+    except InputError:
+        return None
+
+
 def _damaged(file, error):
     return DamagedFileError(f"{file} is damaged ({type(error).__name__}: {error})")
 

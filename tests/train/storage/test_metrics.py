@@ -42,7 +42,9 @@ def test_the_picture_is_a_png_even_before_any_evaluation(tmp_path):
     for step in range(1, 4):
         metrics.append(step, loss=1.0 / step)
     metrics.close()
-    draw_loss(tmp_path / "loss.png", tmp_path / "metrics.jsonl", {"bigram": 0.5}, r"a $\no$")
+    draw_loss(
+        tmp_path / "loss.png", read_metrics(tmp_path / "metrics.jsonl"), {"bigram": 0.5}, r"a $\no$"
+    )
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -304,7 +304,7 @@ class RunDirectory:
             warnings.warn(
                 f"the run {self.path} was written before states had digests: damage to it cannot be detected",
                 RunWarning,
-                stacklevel=2,
+                stacklevel=1,
             )
             return
         if not sealed:
