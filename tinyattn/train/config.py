@@ -150,6 +150,7 @@ CHANGEABLE = (
     "steps",
     "stop_after",
     "evaluate_every",
+    "evaluate_characters",
     "sample_every",
     "sample_length",
     "snapshots",

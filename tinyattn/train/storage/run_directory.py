@@ -396,7 +396,8 @@ class RunDirectory:
 
 
 def _belongings(config, vocabulary):
-    return {"settings": identity_of(config), "vocabulary": digest_of(vocabulary.characters)}
+    settings = identity_of(make_config(options_from_json(config_to_json(config))))
+    return {"settings": settings, "vocabulary": digest_of(vocabulary.characters)}
 
 
 def _open_state(content):
