@@ -124,14 +124,15 @@ def test_settings_that_were_changed_are_one_sentence(refuse, trained, tmp_path):
 
 
 def run_with_weights(trained, path, value):
-    """A copy of a run whose embedding is ``value``, as an earlier version would have saved it."""
+    """A copy of a run with ``value`` in its embedding, and finite weights that overflow elsewhere."""
     import shutil
 
     shutil.copytree(trained, path)
     run = RunDirectory(path)
     arrays = run.read_model("best")
+    arrays["embedding.weight"][:] = 5
     arrays["embedding.weight"][:, ::2] = value
-    arrays["norm.weight"][:] = 1e30  # after which finite embeddings overflow, too
+    arrays["norm.weight"][:] = 3e38  # logits are then sums of inf and -inf
     for name in ("best", "last"):
         run.write_states([name], arrays, run.read_optimizer(name), run.read_state(name))
     return path
@@ -150,7 +151,7 @@ def test_weights_that_are_not_finite_are_one_sentence_in_every_command(
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
-    path = run_with_weights(trained, tmp_path / "run", 3e38)
+    path = run_with_weights(trained, tmp_path / "run", 10)
     assert "cannot write: " in refuse("sample", path)
 
 
