@@ -24,7 +24,7 @@ def test_a_wrong_gradient_gives_status_1_and_says_what_is_wrong(capsys, monkeypa
     monkeypatch.setitem(PRIMITIVES["tanh"].vjps, 0, lambda g, y, x: 1.001 * right(g, y, x))
     assert main(["gradcheck", "--op", "tanh"]) == 1
     out = capsys.readouterr().out
-    assert "operation   tanh" in out and "again       ta.gradcheck(tanh" in out
+    assert "operation   tanh" in out and "reproduce   ta.gradcheck(tanh" in out
     assert out.splitlines()[-1].startswith("WRONG: 1 of 1: tanh (rule)")
 
 

@@ -140,8 +140,6 @@ def gradient_report(
         report = Report(
             function=function_name(fn),
             arguments=reports,
-            mode=settings.mode,
-            order=settings.order,
             seed=settings.seed,
             operations=operations_of(first),
             call=call,

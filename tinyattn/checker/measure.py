@@ -129,7 +129,6 @@ class _Measurement:
                     continue
                 numeric = numeric if beside is None else beside
             if beside is None and not self._agree(slope, numeric, scale):
-                report.refined += 1
                 numeric, floor = self._extrapolated(place)
                 if not self._agree(slope, numeric, scale, floor):
                     report.failures += 1

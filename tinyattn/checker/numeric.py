@@ -62,13 +62,12 @@ class Line:
         return total / distance
 
 
-def extrapolated(line, start, target=0.0):
+def extrapolated(line, start):
     """The slope at 0 by Richardson extrapolation of central differences: ``(slope, estimated error, step)``.
 
     Args:
         line: a ``Line``.
         start: the first step; each next one is half as large. Steps where the function is not finite are skipped.
-        target: stop as soon as the estimated error is below this.
 
     >>> line = Line(lambda t: [np.sin(t)], [np.array(1.0)])
     >>> slope, error, step = extrapolated(line, 0.1)
@@ -93,7 +92,7 @@ def extrapolated(line, start, target=0.0):
             error = max(abs(row[-1] - row[-2]), abs(row[-1] - above))
             if error < least:
                 best, least, best_step = row[-1], error, h
-        if least <= target:
+        if least == 0:
             break
         previous = row
     return best, least, best_step

@@ -1,4 +1,4 @@
-"""What a check found, in numbers and in words one can act on."""
+"""The result of a check: the numbers, and the error message."""
 
 from dataclasses import dataclass, field
 
@@ -6,16 +6,16 @@ import numpy as np
 
 
 class GradcheckError(RuntimeError):
-    """A gradient that is wrong, or a function whose gradient cannot be checked.
+    """A wrong gradient, or a function whose gradient cannot be checked.
 
     Attributes:
-        op: the primitive at fault where one could be singled out, else the name of the function.
+        op: the wrong primitive, if one could be identified, else the name of the function.
         argument: the argument whose gradient is wrong, as an expression such as ``inputs[0]``.
         index: where in that argument; None for a random direction.
         numeric, analytic: the two values there.
         seed: the seed of the cotangent (and of the directions).
-        call: the call that shows the fault again.
-        report: the whole ``Report``, or None where the check did not get that far.
+        call: the call that reproduces the error.
+        report: the ``Report``, or None if the check did not get that far.
 
     >>> import numpy as np
     >>> import tinyattn as ta
@@ -36,12 +36,12 @@ class GradcheckError(RuntimeError):
 
 
 class GradcheckWarning(UserWarning):
-    """Something that the check could not hold against the gradient: a kink, or an input without influence."""
+    """Something that was not checked: a kink, or an input without influence on the outputs."""
 
 
 @dataclass
 class Kink:
-    """A place where the function has no derivative within the step: its slopes to either side."""
+    """A place where the function has no derivative within the step, with its one-sided slopes."""
 
     index: object
     left: float
@@ -62,8 +62,8 @@ class Kink:
 class ArgumentReport:
     """How well the gradient of one argument agrees with differences of the function.
 
-    ``relative_error`` is relative to the largest entry of this argument's gradient, so that entries that are
-    zero in truth do not blow it up.
+    ``relative_error`` is relative to the largest entry of this argument's gradient, so that it stays small for entries
+    whose exact value is zero.
     """
 
     name: str
@@ -76,32 +76,23 @@ class ArgumentReport:
     numeric: float = 0.0
     analytic: float = 0.0
     failures: int = 0
-    refined: int = 0
     kinks: list = field(default_factory=list)
     has_influence: bool = True
-
-    def __str__(self):
-        text = f"{self.name} {self.shape}: worst absolute error {self.absolute_error:.1e}"
-        if self.order == 2:
-            text = "second order, " + text
-        return text
 
 
 @dataclass
 class Report:
-    """The outcome of one check: a list of ``ArgumentReport``, and what it took."""
+    """The result of one check: an ``ArgumentReport`` for each argument, and how to reproduce it."""
 
     function: str
     arguments: list
-    mode: str
-    order: int
     seed: int
     evaluations: int = 0
     seconds: float = 0.0
     operations: tuple = ()
     call: str = ""
-    searched: bool = False  # whether each operation was checked by itself
-    culprit: str | None = None  # the first that was wrong
+    searched: bool = False  # whether each operation was checked on its own
+    culprit: str | None = None  # the first operation that is wrong on its own
 
     @property
     def passed(self):
@@ -124,7 +115,7 @@ class Report:
         return [(argument.name, kink) for argument in self.arguments for kink in argument.kinks]
 
     def error(self, op=None):
-        """The ``GradcheckError`` that says what is wrong: the argument with the largest relative error."""
+        """The ``GradcheckError`` for the argument with the largest relative error."""
         wrong = [argument for argument in self.arguments if argument.failures]
         worst = max(wrong, key=lambda argument: _for_order(argument.relative_error))
         op = op or self.culprit or self.function
@@ -132,7 +123,7 @@ class Report:
         where = "along a random direction" if worst.worst_index is None else f"[{_index(worst)}]"
         lines = [
             f"the {what} of {worst.name} is wrong",
-            f"  operation   {op}" + self._where_to_look(worst),
+            f"  operation   {op}" + self._location(worst),
             f"  argument    {worst.name}, shape {worst.shape}",
             f"  worst at    {where}",
             f"  numeric     {worst.numeric:.12g}",
@@ -142,7 +133,7 @@ class Report:
             else f"  wrong       {worst.failures} of {worst.checked} directions",
             f"  other       {_others(self.arguments, worst)}",
             f"  cotangent   random normal, seed {self.seed}",
-            f"  again       {self.call}",
+            f"  reproduce   {self.call}",
         ]
         return GradcheckError(
             "\n".join(lines),
@@ -156,14 +147,14 @@ class Report:
             call=self.call,
         )
 
-    def _where_to_look(self, worst):
+    def _location(self, worst):
         several = len(self.operations) > 1
         among = f" of {self.function}, which runs {', '.join(self.operations)}" if several else ""
         if self.culprit:
-            return f", wrong by itself at the numbers it meets here{among[:300]}"
+            return f", wrong on its own at the inputs it gets here{among[:300]}"
         if self.searched and worst.order == 1:
             return (
-                "; each operation is right by itself, so that something must leave the graph: "
+                "; each operation is right on its own, so something leaves the graph: "
                 "detach(), .data, .numpy()"
             )
         return ""

@@ -1,13 +1,14 @@
-"""To look at what happens: explanations with numbers, the explorer page, and pictures.
+"""Explanations with numbers, the explorer page, and pictures.
 
-``ta.study.explain("softmax")`` walks through an operation; ``ta.study.explore(model, text)`` makes a page of a model
-on a text; ``attention_maps``, ``head_report``, ``loss_curve`` and ``draw_graph`` are pictures; ``observe`` gives the
-numbers behind them, and ``model.record(...)`` any activation with its gradient. Each is imported when asked for.
+``ta.study.explain("softmax")`` walks through an operation; ``ta.study.explore(model, text)`` makes the explorer page of
+a model on a text; ``attention_maps``, ``head_report``, ``loss_curve`` and ``draw_graph`` draw pictures; ``observe``
+returns the numbers behind them, and ``model.record(...)`` any activation with its gradient. Each name is imported on
+first use.
 """
 
 import importlib
 
-_PLACES = {
+_MODULES = {
     "Observation": "observation",
     "attention_maps": "pictures",
     "draw_graph": "graph",
@@ -19,12 +20,12 @@ _PLACES = {
     "observe": "observation",
 }
 
-__all__ = [*_PLACES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name):
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

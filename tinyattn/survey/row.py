@@ -19,7 +19,6 @@ class Row:
     relative_error: float = 0.0
     seconds: float = 0.0
     evaluations: int = 0
-    kinks: int = 0
     faults: list = field(default_factory=list)  # messages
 
     @property
@@ -40,7 +39,6 @@ class Row:
             self.absolute_error = max(self.absolute_error, report.absolute_error)
             self.relative_error = max(self.relative_error, report.relative_error)
             self.evaluations += report.evaluations
-            self.kinks += len(report.kinks)
             if not report.passed:
                 self.faults.append(str(report.error(op=self.name)))
         self.seconds += time.perf_counter() - started
