@@ -1,6 +1,7 @@
 """What importing the package costs, and the names people rely on."""
 
 import configparser
+import inspect
 import json
 import subprocess
 import sys
@@ -120,3 +121,9 @@ def test_an_editable_install_is_a_plain_path():
     settings = configparser.ConfigParser()
     settings.read(Path(__file__).parents[1] / "setup.cfg")
     assert settings["options"]["package_dir"].split() == ["=", "."]
+
+
+def test_public_functions_are_functions_and_their_modules_have_other_names():
+    for function in (ta.gradcheck, ta.study.explain, ta.study.explore):
+        assert inspect.isfunction(function)
+        assert not function.__module__.endswith(function.__name__)
