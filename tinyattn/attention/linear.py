@@ -13,7 +13,7 @@ Source: A. Katharopoulos, A. Vyas, N. Pappas and F. Fleuret, "Transformers are R
 
 from ..autograd import primitive
 from ..backend import array_namespace
-from ..ops import concatenate, matmul, ones_like, swapaxes, where, zeros
+from ..ops import broadcast_to, concatenate, matmul, ones_like, swapaxes, where, zeros_like
 from .kinds import AttentionKind, Option
 
 
@@ -125,8 +125,7 @@ def linear_attention(
     >>> linear_attention(x, x, x, causal=True).tolist()[0][3]
     [1.0, 1.0]
     """
-    f = feature_map(q if scale is None else q * scale)
-    h = feature_map(k)
+    f, h, u = _features(q, k, v, feature_map, scale)
     if mask is not None:
         if mask.ndim < 2 or mask.shape[-2] != 1:
             raise ValueError(
@@ -134,39 +133,47 @@ def linear_attention(
                 f"got {tuple(mask.shape)}"
             )
         h = where(mask.swapaxes(-1, -2), h, 0)
-    u = concatenate([v, ones_like(v[..., :1])], axis=-1)  # the last column sums the weights
-    if causal:
-        f, h, u, dead = _aligned_at_the_end(f, h, u)
-        y = causal_product(f, h, u, chunk=chunk)[..., dead:, :]
-    else:
-        y = matmul(f, matmul(swapaxes(h, -1, -2), u))
-    return normalised(y)
+    if not causal:
+        return _normalised(matmul(f, _key_sums(h, u)))
+    earlier, before = (
+        k.shape[-2] - q.shape[-2],
+        None,
+    )  # how many keys come before those of the queries
+    if earlier > 0:
+        before = _key_sums(h[..., :earlier, :], u[..., :earlier, :])
+        h, u = h[..., earlier:, :], u[..., earlier:, :]
+    y = _normalised(_causal_sums(f[..., max(-earlier, 0) :, :], h, u, before, chunk))
+    if earlier < 0:  # the first queries see no key
+        zeros = broadcast_to(zeros_like(y[..., :1, :]), (*y.shape[:-2], -earlier, y.shape[-1]))
+        y = concatenate([zeros, y], axis=-2)
+    return y
 
 
-def normalised(y):
+def _features(q, k, v, feature_map, scale):
+    """The features of queries and keys, and the values with a column of ones, whose sums are those of the weights."""
+    f = feature_map(q if scale is None else q * scale)
+    return f, feature_map(k), concatenate([v, ones_like(v[..., :1])], axis=-1)
+
+
+def _key_sums(h, u):
+    """The sums over keys S, and in the last column z: (..., head_dim, value_dim + 1)."""
+    return matmul(swapaxes(h, -1, -2), u)
+
+
+def _causal_sums(f, h, u, before, chunk):
+    """Each query's sums over the keys up to its own position, and those whose sums are ``before``, if any."""
+    y = causal_product(f, h, u, chunk=chunk)
+    return y if before is None else y + matmul(f, before)
+
+
+def _normalised(y):
     """The weighted sums in all but the last column of ``y``, divided by the sums of weights in the last one."""
     total = y[..., -1:]
     return y[..., :-1] / where(total == 0, 1, total)
 
 
-def _aligned_at_the_end(f, h, u):
-    """Zeros put before the shorter side, so that queries and keys end together; and how many rows to drop."""
-    queries, keys = f.shape[-2], h.shape[-2]
-    if queries < keys:
-        f = concatenate([_zeros_before(f, keys - queries), f], axis=-2)
-        return f, h, u, keys - queries
-    if queries > keys:
-        h = concatenate([_zeros_before(h, queries - keys), h], axis=-2)
-        u = concatenate([_zeros_before(u, queries - keys), u], axis=-2)
-    return f, h, u, 0
-
-
-def _zeros_before(x, count):
-    return zeros((*x.shape[:-2], count, x.shape[-1]), dtype=x.dtype, device=x.device)
-
-
 class LinearState:
-    """The running sums S and z: everything that linear attention remembers of the keys it has seen.
+    """The running sums S and z: all that linear attention needs to know of the keys before.
 
     Decoding with it takes constant memory and time for each new position, and equals the parallel form.
 
@@ -181,19 +188,15 @@ class LinearState:
         self._feature_map = feature_map
         self._chunk = chunk
         self._scale = scale
-        self._sums = None  # (..., head_dim, value_dim + 1), the last column is z
+        self._sums = None  # (..., head_dim, value_dim + 1)
 
     def attend(self, q, k, v):
-        """Take in new keys and values, (..., new, dim), and answer the queries of the same positions."""
-        f = self._feature_map(q if self._scale is None else q * self._scale)
-        h = self._feature_map(k)
-        u = concatenate([v, ones_like(v[..., :1])], axis=-1)
-        y = causal_product(f, h, u, chunk=self._chunk)
-        if self._sums is not None:
-            y = y + matmul(f, self._sums)
-        seen = matmul(swapaxes(h, -1, -2), u)
-        self._sums = seen if self._sums is None else self._sums + seen
-        return normalised(y)
+        """Add new keys and values, (..., new, dim), and answer the queries of the same positions."""
+        f, h, u = _features(q, k, v, self._feature_map, self._scale)
+        y = _causal_sums(f, h, u, self._sums, self._chunk)
+        sums = _key_sums(h, u)
+        self._sums = sums if self._sums is None else self._sums + sums
+        return _normalised(y)
 
 
 LINEAR = AttentionKind(

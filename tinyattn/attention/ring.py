@@ -13,17 +13,10 @@ import numpy as np
 
 from ..autograd import primitive
 from ..backend import backend_of
-from ..kernels.portable.ring_attention import LoneRank, shard_positions
+from ..kernels.portable.ring_attention import LoneRank as LoneRank
+from ..kernels.portable.ring_attention import shard_positions
 from .dense import attention
 from .kinds import AttentionKind, Option
-
-__all__ = [
-    "LoneRank",
-    "distributed_ring_attention",
-    "ring_attention",
-    "ring_over_sequence",
-    "split_sequence",
-]
 
 
 @primitive

@@ -14,11 +14,6 @@ class Recording:
     """
 
     def __init__(self, model, patterns):
-        self._modules = [
-            (name, module)
-            for name, module in model.named_modules()
-            if name and (not patterns or any(_matches(name, pattern) for pattern in patterns))
-        ]
         # Some kinds of attention have no weights: a pattern that covers them among others does not require them.
         absent = {
             id(place)
@@ -27,10 +22,16 @@ class Recording:
             and not attention_kind(module.kind).has_weights
             for place in (module.scores, module.weights)
         }
+
+        def is_asked_for(name, module, pattern):
+            if id(module) in absent and not name.endswith(pattern):
+                return False
+            return _matches(name, pattern)
+
         self._modules = [
             (name, module)
-            for name, module in self._modules
-            if id(module) not in absent or any(name.endswith(pattern) for pattern in patterns)
+            for name, module in model.named_modules()
+            if name and any(is_asked_for(name, module, pattern) for pattern in patterns or ["*"])
         ]
         for pattern in patterns:
             if not any(_matches(name, pattern) for name, _ in self._modules):
