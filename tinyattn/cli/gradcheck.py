@@ -20,16 +20,16 @@ NAME_WIDTH = 30
 
 
 def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, seed=0):
-    """Check, print a table and one closing line; returns the exit status.
+    """Run the checks, print a table and a closing line, and return the exit status.
 
     Args:
-        path: directory of a run, whose model is checked; without it, the library is.
-        op: a primitive or a block; all of them by default.
-        device: where.
-        html: file to write a page to.
+        path: directory of a run whose model is checked; None checks the library.
+        op: a primitive or a block; None checks all of them.
+        device: the device to run on.
+        html: the file to write the HTML page to.
         broken: a primitive whose known mutations are checked.
-        order: 1 or 2; by default 2 for the library, and 1 for a model of a run.
-        seed: of inputs, cotangents and directions.
+        order: 1 or 2; by default 2 for the library and 1 for the model of a run.
+        seed: seed of inputs, cotangents and directions.
     """
     check_device(device)
     if broken is not None:
@@ -51,7 +51,7 @@ def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, 
 
 
 def survey(op, device, html, order, seed):
-    """The table of primitives, kernels and blocks."""
+    """Check the primitives, kernels and blocks, and print the table."""
     started = time.perf_counter()
     chosen = _tasks(op, device, order, seed)
     print(
@@ -131,7 +131,7 @@ def _write_page(path, rows, verdict, passed, order, device):
 
 
 def check_run(path, device, order, seed):
-    """The parameters of a trained model, one after the other, along random directions."""
+    """Check the parameters of a trained model, one by one, along random directions."""
     loaded = load_run(path, device=device)
     model, random = loaded.model, np.random.default_rng(seed)
     length = min(loaded.config.architecture.block_size, 16)
@@ -174,7 +174,7 @@ def check_run(path, device, order, seed):
 
 
 def _check_parameter(loss, named, checked, order, seed):
-    """The report for one parameter, with all parameters in float64 for the time of the check."""
+    """The ``Report`` for one parameter, with all parameters in float64 during the check."""
     own = [(parameter, parameter._data) for _, parameter in named]
     try:
         for parameter, array in own:
@@ -201,7 +201,7 @@ def _on_device_of(parameter, ids):
     return Tensor(ids, device=parameter.device)
 
 
-# -------------------------------------------------------------------------------------------------- broken on purpose
+# --------------------------------------------------------------------------------------------------- known mutations
 
 
 def break_on_purpose(name, seed):
@@ -228,6 +228,6 @@ def break_on_purpose(name, seed):
 
 
 def _shortened(code):
-    """A piece of a line of code, in quotes if it begins or ends with a space or is empty."""
+    """A piece of code, shortened, and in quotes if it begins or ends with a space or is empty."""
     code = code if len(code) <= 44 else code[:41] + "..."
     return repr(code) if code != code.strip() or not code else code

@@ -1,4 +1,4 @@
-"""``tinyattn explain``: an operation walked through forward and backward, line by line, with numbers.
+"""``tinyattn explain``: the forward and backward pass of an operation, line by line, with numbers.
 
 >>> import tinyattn as ta
 >>> walk = ta.study.explain("softmax", x="0 0", cotangent="1 0")
@@ -31,7 +31,7 @@ PARTS = {
 
 @dataclass
 class Line:
-    """A step: what it is called, how it is computed, its value (or None), and a remark."""
+    """One line: its name, its formula, its value (or None), and a remark."""
 
     part: str
     name: str
@@ -43,7 +43,7 @@ class Line:
 class Explanation:
     """A walk through one operation: ``lines``, and whether all its checks ``passed``.
 
-    It prints as plain text, shows itself as a table in a notebook, and in colour in a terminal.
+    It prints as plain text; a notebook shows a table, and a terminal colours.
     """
 
     def __init__(self):
@@ -51,28 +51,28 @@ class Explanation:
         self.passed = True
         self.operation = self.formula = ""
 
-    # ------------------------------------------------------------------- what the walks in walkthroughs.py write with
+    # ----------------------------------------------------------------------------- methods for walkthroughs.py
 
     def title(self, operation, formula):
-        """Name the operation and its formula."""
+        """Set the operation and its formula."""
         self.operation, self.formula = operation, formula
 
     def forward(self, name, formula, value, note=""):
-        """A line of the forward pass; returns ``value``."""
+        """Add a line of the forward pass; returns ``value``."""
         self.lines.append(Line("forward", name, formula, value, note))
         return value
 
     def backward(self, name, formula, value, note=""):
-        """A line of the backward pass; returns ``value``."""
+        """Add a line of the backward pass; returns ``value``."""
         self.lines.append(Line("backward", name, formula, value, note))
         return value
 
     def note(self, text):
-        """A remark after the line before."""
+        """Add a remark to the last line."""
         self.lines.append(Line(self.lines[-1].part, "", "", None, text))
 
     def jacobian(self, formula, matrix, cotangent, result, names=("g", "dx")):
-        """The Jacobian, if it is small, and its product with the cotangent, which must be ``result``."""
+        """Add the Jacobian, if it is small, and check that its product with the cotangent is ``result``."""
         if matrix.shape[0] > 8:
             note = f"{matrix.shape[0]} by {matrix.shape[1]}, too large to print"
             self.lines.append(Line("jacobian", "J", formula, None, note))
@@ -86,8 +86,9 @@ class Explanation:
 
         Args:
             function: ``function(ta, *tensors)``, the operation as a user calls it.
-            inputs: (name, array, gradient as walked) for each.
-            cotangent, output: of the output, arrays.
+            inputs: (name, array, gradient from the walk) for each.
+            cotangent: cotangent of the output, an array.
+            output: the output from the walk, an array.
         """
         import tinyattn as ta
 
@@ -104,7 +105,7 @@ class Explanation:
                 )
             for place, (name, _, walked) in enumerate(inputs):
                 numeric = _central_differences(ta, function, inputs, place, cotangent)
-                # Twice the step has four times the error of the formula, and half that of the rounding.
+                # Twice the step has four times the truncation error, and half the rounding error.
                 coarse = _central_differences(ta, function, inputs, place, cotangent, 2 * STEP)
                 rounding = np.finfo(float).eps * np.abs(output * np.asarray(cotangent)).sum() / STEP
                 self.lines.append(
@@ -118,12 +119,12 @@ class Explanation:
     def _verdict(self, part, name, gap, uncertainty=0.0):
         passed = bool(gap <= TOLERANCE + uncertainty)
         self.passed &= passed
-        verdict = "agrees" if passed else f"DIFFERS, by more than {TOLERANCE + uncertainty:.1g}"
+        verdict = "agrees" if passed else f"DIFFERS by more than {TOLERANCE + uncertainty:.1g}"
         if passed and gap > TOLERANCE:
-            verdict = f"agrees, the differences are known to {uncertainty:.1g}"
+            verdict = f"agrees, within the error of the differences, {uncertainty:.1g}"
         self.lines.append(Line(part, name, "largest difference", gap, verdict))
 
-    # ------------------------------------------------------------------------------------------------- how it is shown
+    # ------------------------------------------------------------------------------------------------- display
 
     def __str__(self):
         text = [self.operation, "  " + self.formula]
@@ -192,15 +193,15 @@ def explain(operation, x=None, cotangent=None, **more):
 
     Args:
         operation: ``"softmax"``, ``"layer_norm"``, ``"matmul"``, ``"cross_entropy"``, ``"gelu"`` or ``"attention"``.
-        x: the input: a text such as ``"1 2 3"`` or ``"1 0; 0 1"``, or an array; a small one by default.
-        cotangent: the gradient of the output, likewise; by default 1 on one element.
+        x: the input: a string such as ``"1 2 3"`` or ``"1 0; 0 1"``, or an array; a small one by default.
+        cotangent: the gradient of the output, in the same form; by default 1 on one element.
         more: ``y``, the second matrix of ``matmul``; ``target``, the class of ``cross_entropy``.
 
     Returns:
         An ``Explanation``.
 
     Raises:
-        ValueError: for an unknown operation, for numbers that cannot be read, and for shapes that do not fit.
+        ValueError: for an unknown operation, for numbers that cannot be parsed, and for shapes that do not fit.
 
     >>> print(explain("cross_entropy", x="0 0").lines[5].note)
     nats
