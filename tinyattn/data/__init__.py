@@ -1,5 +1,6 @@
-"""Text to train on: corpora, character vocabulary, batches, and what counting alone achieves."""
+"""Text to train on: corpora, character vocabulary, batches, what counting alone achieves; and batches of any arrays."""
 
+from .array_batches import ArrayBatches
 from .baselines import bigram_loss, unigram_loss
 from .batches import Batches, evaluation_batches, split_text
 from .corpus import CORPORA, load_corpus, read_text
@@ -9,6 +10,7 @@ from .vocabulary import CharVocabulary
 
 __all__ = [
     "CORPORA",
+    "ArrayBatches",
     "Batches",
     "CharDataset",
     "CharVocabulary",

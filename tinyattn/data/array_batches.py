@@ -1,0 +1,82 @@
+"""Batches of arrays that belong together, such as inputs and targets."""
+
+import operator
+
+import numpy as np
+
+from ..autograd import Tensor, tensor
+from ..backend import default_random, host_array
+
+
+class ArrayBatches:
+    """Rows of several arrays, the same of each, a batch at a time: what a loop over an epoch goes through.
+
+    Each loop goes through all rows once, in a new random order.
+
+    Args:
+        arrays: tensors, or arrays or nested sequences of numbers; the first axis of all has the same length.
+        batch_size: rows in a batch; the last batch of an epoch holds what is left.
+        shuffle: whether the order is random; else it is that of the rows.
+        drop_last: whether to leave out a last batch that is smaller.
+        device: of the batches; by default that of a tensor, for other arrays the default device.
+        random: the stream that the orders are drawn from (``tinyattn.backend.Random``); by default that of
+            ``manual_seed``.
+
+    Yields:
+        A tuple with a tensor of each array; of a single array the tensor itself.
+
+    Raises:
+        ValueError: for arrays of different lengths, or without axes, and a batch size below 1.
+        TypeError: for no arrays, and for a batch size that is not a whole number.
+
+    >>> import tinyattn as ta
+    >>> batches = ta.data.ArrayBatches(np.eye(5), np.arange(5), batch_size=2)
+    >>> len(batches)
+    3
+    >>> for x, y in batches:
+    ...     assert (x.argmax(axis=1) == y).all()
+    """
+
+    def __init__(
+        self, *arrays, batch_size, shuffle=True, drop_last=False, device=None, random=None
+    ):
+        if not arrays:
+            raise TypeError("ArrayBatches needs arrays: ArrayBatches(x, y, batch_size=32)")
+        self.arrays = [a if isinstance(a, Tensor) else host_array(a) for a in arrays]
+        if any(array.ndim == 0 for array in self.arrays):
+            raise ValueError("an array without axes has no rows to make batches of")
+        lengths = [len(array) for array in self.arrays]
+        if len(set(lengths)) > 1:
+            raise ValueError(
+                f"the arrays have {', '.join(map(str, lengths))} rows: expected the same number in all"
+            )
+        try:
+            self.batch_size = operator.index(batch_size)
+        except TypeError:
+            raise TypeError(f"batch_size must be a whole number, got {batch_size!r}") from None
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.device = device
+        self.random = random
+
+    def __len__(self):
+        """The number of batches in an epoch."""
+        whole, rest = divmod(len(self.arrays[0]), self.batch_size)
+        return whole + bool(rest and not self.drop_last)
+
+    def __iter__(self):
+        count = len(self.arrays[0])
+        random = default_random() if self.random is None else self.random
+        order = random.permutation(count) if self.shuffle else np.arange(count)
+        for number in range(len(self)):
+            rows = order[number * self.batch_size : (number + 1) * self.batch_size]
+            batch = tuple(self._rows(array, rows) for array in self.arrays)
+            yield batch if len(batch) > 1 else batch[0]
+
+    def _rows(self, array, rows):
+        chosen = array[rows]
+        if not isinstance(chosen, Tensor):
+            return tensor(chosen, device=self.device)
+        return chosen if self.device is None else chosen.to(self.device)
