@@ -272,6 +272,11 @@ class Tensor:
             details += ", requires_grad=True"
         return f"Tensor({text}{details})"
 
+    def _repr_html_(self):
+        from .html import tensor_html
+
+        return tensor_html(self)
+
     def __deepcopy__(self, memo):
         if self._node is not None:
             raise RuntimeError(

@@ -364,6 +364,11 @@ class Module:
             return f"{name}({settings})"
         return "\n".join([f"{name}({settings}", *lines, ")"])
 
+    def _repr_html_(self):
+        from .html import module_html
+
+        return module_html(self)
+
 
 class _ForwardHookHandle:
     def __init__(self, hooks, hook):
