@@ -54,6 +54,26 @@ def test_top_k_beyond_the_vocabulary_is_the_whole_vocabulary(random):
     assert np.array_equal(sample_probabilities(logits, top_k=9), sample_probabilities(logits))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "p, top_p, kept",
+    [
+        ([0.3, 0.1, 0.1, 0.5], 0.8, [0, 3]),
+        ([0.3, 0.1, 0.1, 0.5], 0.81, [0, 1, 3]),
+        ([0.3, 0.1, 0.1, 0.5], 0.9, [0, 1, 3]),
+        ([0.1] * 10, 0.7, list(range(7))),
+        ([0.1] * 10, 0.3, list(range(3))),
+        ([0.7, 0.2, 0.1], 0.7, [0]),
+        ([0.7, 0.2, 0.1], 0.70001, [0, 1]),
+    ],
+)
+def test_top_p_keeps_the_smallest_set_that_reaches_it_whatever_the_rounding(p, top_p, kept, dtype):
+    found = sample_probabilities(np.log(np.array(p, dtype)), top_p=top_p)
+    assert np.flatnonzero(found).tolist() == kept
+    shifted = sample_probabilities(np.log(np.array(p, dtype)) + np.array(3.3, dtype), top_p=top_p)
+    assert np.flatnonzero(shifted).tolist() == kept
+
+
 @pytest.mark.parametrize("top_k", [0, -1, 1.5])
 def test_a_top_k_out_of_range_is_refused(top_k):
     with pytest.raises(ValueError, match="top_k must be"):

@@ -27,7 +27,8 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
         top_k: how many characters to keep, at least 1; more than there are keeps them all. Among
             equal logits the lowest id is kept first, so that exactly k are kept.
         top_p: share of the probability to keep, 0 to 1; the character that crosses it is kept, so
-            that 0 keeps one and 1 keeps all.
+            that 0 keeps one and 1 keeps all. A sum that reaches it but for rounding, 16 units of the
+            logits' precision, has reached it.
 
     Returns:
         float64 array (..., vocabulary); the last axis sums to 1.
@@ -40,7 +41,9 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     [0.625, 0.375, 0.0, 0.0]
     """
     check_sampling(temperature, top_k, top_p)
-    logits = np.asarray(logits, dtype=np.float64)
+    logits = np.asarray(logits)
+    rounding = 16 * np.finfo(logits.dtype).eps if logits.dtype.kind == "f" else 0.0
+    logits = logits.astype(np.float64)
     _check_logits(logits)
     # Ids from the largest logit to the smallest; a stable sort leaves equal ones in the order of
     # ids.
@@ -59,7 +62,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
         if top_p is not None and top_p < 1:
             before = np.full_like(p, -1.0)  # the first is kept even for top_p = 0
             before[..., 1:] = np.cumsum(p, axis=-1)[..., :-1]  # probability of what ranks higher
-            p = np.where(before < top_p, p, 0.0)
+            p = np.where(before < top_p - rounding, p, 0.0)
             p /= p.sum(axis=-1, keepdims=True)
     result = np.empty_like(p)
     np.put_along_axis(result, order, p, axis=-1)

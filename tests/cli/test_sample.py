@@ -1,11 +1,15 @@
 """``tinyattn sample``: text as asked for, or one sentence."""
 
+import dataclasses
+import inspect
 import os
 import signal
 
 import numpy as np
 import pytest
 
+from tinyattn.cli.options import SampleOptions
+from tinyattn.train import load_run
 from tinyattn.train.storage.run_directory import RunDirectory
 
 from .conftest import TEXT, TINY, command
@@ -23,6 +27,34 @@ def test_a_seed_gives_the_same_text_and_another_seed_another(call, trained):
     first = call("sample", trained, "--seed", 1, "--length", 40).output
     assert call("sample", trained, "--seed", 1, "--length", 40).output == first
     assert call("sample", trained, "--seed", 2, "--length", 40).output != first
+
+
+def test_python_generates_the_same_text_with_the_same_defaults(call, trained):
+    run = load_run(trained)
+    expected = call("sample", trained, "--prompt", "the ", "--seed", 1).output
+    assert run.generate("the ", seed=1) + "\n" == expected
+    pieces = list(run.stream("the ", 3, seed=1))
+    assert pieces == ["the ", *expected[4:7]]
+    assert len(run.generate(length=5)) == 5
+    parameters = inspect.signature(run.stream).parameters
+    for one in dataclasses.fields(SampleOptions):
+        if one.name not in ("state", "device"):
+            assert parameters[one.name].default == one.default
+
+
+def test_what_python_cannot_generate_is_refused_before_the_first_character(trained):
+    run = load_run(trained)
+    for options, message in [
+        ({"prompt": "☃"}, "no id for '☃'"),
+        ({"prompt": "☃", "unknown": "skip"}, "no character of the prompt is known"),
+        ({"slide": 9}, "slide must be between 1 and the block size 8"),
+        ({"top_p": 2}, "top_p must be between 0 and 1"),
+        ({"length": -1}, "length must be at least 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run.stream(**options)
+    with pytest.raises(TypeError, match="a vocabulary encodes a string, got int"):
+        run.generate(3)
 
 
 def test_temperature_zero_is_top_k_one(call, trained):
@@ -43,7 +75,7 @@ def test_an_unknown_character_is_listed_or_skipped(call, refuse, trained):
     answer = call("sample", trained, "--prompt", "the ☃", "--unknown", "skip", "--length", 3)
     assert answer.status == 0 and answer.output.startswith("the ")
     message = refuse("sample", trained, "--prompt", "☃", "--unknown", "skip")
-    assert "no character of --prompt is known" in message
+    assert "no character of the prompt is known" in message
 
 
 def test_an_empty_prompt_begins_a_line(call, trained):

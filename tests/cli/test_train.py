@@ -84,6 +84,9 @@ def test_help_shows_every_option_with_default_and_unit(call):
     for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
         assert name in text
     assert "--learning-rate" in text and "[per step]" in text
+    # Inherited settings have their help too.
+    assert re.search(r"--dim (INT )?Width of the residual stream", text)
+    assert not re.search(r"--[a-z-]+ ([A-Z]+ )?\[(default|choices)", text)
     assert (
         "nanogpt-cpu: --positions learned --activation gelu --no-qk-norm --optimizer adamw" in text
     )

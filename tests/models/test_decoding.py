@@ -257,7 +257,8 @@ def test_ids_and_caches_it_cannot_read_are_refused_and_change_nothing(ids):
     for wrong in (small(layers=3).cache(), models.RNN(models.RNNConfig()).cache()):
         with pytest.raises(ValueError, match="no cache of a model with 2 layers"):
             decoder(1, wrong)
-    with ta.no_grad():  # a cache that was read before, too
+    decoder(1, cache)
+    with ta.no_grad():  # in a cache that the decoder has just read
         model(ids[:, :1], cache=cache, padding_mask=np.array([[True]]))
     with pytest.raises(ValueError, match="padding mask"):
         decoder(1, cache)

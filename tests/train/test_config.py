@@ -73,6 +73,15 @@ def test_none_is_allowed_only_where_the_field_says_so():
         make_config(steps=None)
 
 
+def test_numpys_numbers_become_pythons_which_json_can_hold():
+    config = make_config(steps=np.int64(5), dropout=np.float64(0.5))
+    assert (
+        make_config(options_from_json(config_to_json(config)))
+        == config
+        == make_config(steps=5, dropout=0.5)
+    )
+
+
 def test_options_win_over_the_preset():
     config = make_config(preset="nanogpt-cpu", steps=7)
     assert (config.run.steps, config.architecture.positions) == (7, "learned")

@@ -1,12 +1,11 @@
-"""``tinyattn sample``: a trained model writes, a character at a time."""
+"""``tinyattn sample``: generate text with a trained model, a character at a time."""
 
+import dataclasses
 import sys
 
-from ..backend import Random
 from ..data import InputError
-from ..generate import generate
 from ..train.config import check_options
-from ..train.session import load_run
+from ..train.session import load_run, one_thread
 
 
 def run(path, how):
@@ -18,38 +17,15 @@ def run(path, how):
     """
     check_options(how)
     loaded = load_run(path, how.state, how.device)
-    if not hasattr(loaded.model, "cache"):
-        raise InputError(
-            f"{path} holds an encoder, which fills in masked characters and does not write: "
-            f"give a run of another --model"
-        )
-    vocabulary = loaded.vocabulary
     block_size = loaded.config.architecture.block_size
     if how.slide > block_size:
         raise InputError(f"--slide must be at most the block size {block_size}, given {how.slide}")
-    prompt = vocabulary.encode(how.prompt, how.unknown)
-    known = vocabulary.decode(prompt)
-    if not len(prompt):
-        if how.prompt:
-            raise InputError("no character of --prompt is known to the model: give another one")
-        prompt = vocabulary.encode(vocabulary.start)
-    from threadpoolctl import threadpool_limits
-
-    sys.stdout.write(known)
-    ids = generate(
-        loaded.model,
-        prompt,
-        how.length,
-        temperature=how.temperature,
-        top_k=how.top_k,
-        top_p=how.top_p,
-        random=Random(how.seed),
-        slide=how.slide,
-    )
-    # One character's products are too small to be worth a second thread.
-    with threadpool_limits(1, "blas"):
-        for i in _or_refuse(ids, path):
-            sys.stdout.write(vocabulary.decode([i]))
+    options = dataclasses.asdict(how)
+    del options["state"], options["device"]
+    pieces = loaded.stream(**options)
+    with one_thread():
+        for piece in _or_refuse(pieces, path):
+            sys.stdout.write(piece)
             sys.stdout.flush()
     sys.stdout.write("\n")
     return 0

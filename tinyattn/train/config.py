@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from ..data import InputError
 from ..data.json_text import parse_json
 from ..models.config import ConvolutionOptions, TransformerOptions
@@ -222,6 +224,11 @@ def make_config(options=None, **more):
     if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: expected one of {', '.join(PRESETS)}")
     options = {**PRESETS[preset], **options}
+    # JSON takes Python's numbers only.
+    options = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in options.items()
+    }
     groups = {}
     for group, owner in GROUPS.items():
         names = [one.name for one in dataclasses.fields(owner)]
@@ -262,10 +269,7 @@ def flatten_groups(*groups):
 
 def config_to_json(config):
     """``config`` as JSON, grouped as the dataclasses are."""
-    return (
-        json.dumps(dataclasses.asdict(config), indent=2, default=lambda number: number.item())
-        + "\n"
-    )
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
 
 
 def options_from_json(text, name="the configuration"):

@@ -10,6 +10,7 @@ from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
+from ..generate import generate
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel.mpi import Processes
@@ -178,6 +179,70 @@ class LoadedRun:
     step: int
     path: Path
     state: str
+
+    def generate(self, prompt="", length=500, **options):
+        """Generate text: the prompt and its continuation, a string.
+
+        Args:
+            prompt, length, options: as for ``stream``.
+        """
+        with one_thread():
+            return "".join(self.stream(prompt, length, **options))
+
+    def stream(
+        self,
+        prompt="",
+        length=500,
+        *,
+        temperature=0.8,
+        top_k=None,
+        top_p=None,
+        seed=None,
+        unknown="error",
+        slide=1,
+    ):
+        """Generate text piece by piece: an iterator over the prompt and each further character.
+
+        Args:
+            prompt: the text to continue; if empty, a line break where the vocabulary has one.
+            length: how many characters to generate.
+            temperature, top_k, top_p: as in ``tinyattn.generate.sample_probabilities``.
+            seed: of the random stream; another text each time by default.
+            unknown: ``"skip"`` leaves out the characters of the prompt that the model does not know.
+            slide: as in ``tinyattn.generate.ContextReader``.
+
+        Raises:
+            InputError: for an encoder, and for characters of the prompt that the model does not know.
+            ValueError: for an argument out of range.
+        """
+        if not hasattr(self.model, "cache"):
+            raise InputError(
+                f"{self.path} holds an encoder, which fills in masked characters and does not write: "
+                f"give a run of another --model"
+            )
+        vocabulary = self.vocabulary
+        ids = vocabulary.encode(prompt, unknown)
+        known = vocabulary.decode(ids)
+        if prompt and not known:
+            raise InputError("no character of the prompt is known to the model: give another one")
+        ids = generate(
+            self.model,
+            ids if known else vocabulary.encode(vocabulary.start),
+            length,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            random=Random(seed),
+            slide=slide,
+        )
+        return itertools.chain([known], (vocabulary.decode([i]) for i in ids))
+
+
+def one_thread():
+    """A context in which BLAS uses one thread: the products of a single character are not worth a second."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, "blas")
 
 
 def load_run(path, state=None, device=None):
