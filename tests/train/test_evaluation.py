@@ -18,7 +18,7 @@ from .test_resume import assert_equal_to_the_bit
 
 
 def model_of(vocabulary_size=7):
-    return GPT(GPTConfig(vocabulary_size, block_size=8, layers=1, heads=2, dim=8))
+    return GPT(GPTConfig(vocabulary_size=vocabulary_size, block_size=8, layers=1, heads=2, dim=8))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def test_every_model_trains_and_goes_on(tmp_path, tiny, display, model):
 def test_the_encoder_is_post_norm_unless_told_otherwise(tmp_path, tiny):
     def norm(name, **options):
         trainer = begin(make_config(tiny, **options), tmp_path / name)
-        return trainer.model.config.norm
+        return trainer.model.blocks[0].norm
 
     assert norm("gpt") == "pre"
     assert norm("encoder", model="encoder") == "post"
