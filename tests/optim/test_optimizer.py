@@ -309,3 +309,38 @@ def test_weight_decay_is_for_matrices_only():
     with pytest.raises(TypeError, match=r"Parameter among them: write model\.named_parameters\(\)"):
         optim.weight_decay_groups(model.parameters(), 0.1)
     assert len(optim.weight_decay_groups(nn.Linear(2, 2, bias=False).named_parameters(), 1)) == 1
+
+
+@EVERY
+def test_an_option_set_on_the_optimizer_is_that_of_every_group(name, device):
+    parameters = matrices(device)
+    optimizer = OPTIMIZERS[name]([{"params": parameters[:1]}, {"params": parameters[1:2], "lr": 3}])
+    optimizer.lr = 0.0
+    optimizer.add_param_group({"params": parameters[2:]})
+    assert [group["lr"] for group in optimizer.param_groups] == [0.0] * 3 and optimizer.lr == 0.0
+    before = hosts(parameters)
+    step(optimizer, parameters)
+    assert all(np.array_equal(a, b) for a, b in zip(hosts(parameters), before))
+    assert copy.deepcopy(optimizer).lr == 0.0
+
+
+def test_every_option_can_be_set_and_is_checked():
+    optimizer = optim.AdamW(nn.Linear(2, 3).parameters())
+    optimizer.betas = (0.8, 0.9)
+    optimizer.weight_decay = 0.5
+    assert optimizer.param_groups[0]["betas"] == optimizer.betas == (0.8, 0.9)
+    assert optimizer.param_groups[0]["weight_decay"] == 0.5
+    with pytest.raises(ValueError, match="lr must be at least 0, got -1"):
+        optimizer.lr = -1
+    with pytest.raises(TypeError, match=r"lr must be a number, got '0\.1'"):
+        optimizer.lr = "0.1"
+    assert optimizer.lr == optimizer.param_groups[0]["lr"] == optimizer.defaults["lr"] == 1e-3
+
+
+def test_an_option_in_which_groups_differ_has_no_one_value():
+    a, b = matrices("cpu", 2)
+    optimizer = optim.SGD([{"params": [a], "lr": 1}, {"params": [b], "lr": 2}])
+    with pytest.raises(AttributeError, match=r"differ in lr \(1, 2\).*param_groups"):
+        optimizer.lr  # noqa: B018
+    with pytest.raises(AttributeError, match="'SGD' object has no attribute 'betas'"):
+        optimizer.betas  # noqa: B018

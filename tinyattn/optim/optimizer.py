@@ -20,7 +20,8 @@ class Optimizer:
             parameter that comes twice in a group counts once.
         defaults: the options of groups that do not say otherwise.
 
-    ``param_groups`` is a list of such dicts with all options filled in; set ``group["lr"]`` to follow a schedule.
+    ``param_groups`` is a list of such dicts with all options filled in; set ``group["lr"]`` to follow a schedule, or
+    ``optimizer.lr`` for all groups alike.
 
     The parameters become views of one buffer for each group (see ``flat.py``): make the optimiser after moving the
     model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
@@ -40,6 +41,9 @@ class Optimizer:
     >>> optimizer = ta.optim.SGD([{"params": [model.weight]}, slow], lr=0.1)
     >>> [group["lr"] for group in optimizer.param_groups]
     [0.1, 0.001]
+    >>> optimizer.lr = 0.01
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.01, 0.01]
     """
 
     buffers = ()  # names of the flat arrays that the update rule remembers
@@ -120,6 +124,27 @@ class Optimizer:
             kinds.setdefault(kind, []).append((name, parameter))
         for members in kinds.values():
             self._storages.append(_GroupStorage(group, members, self.buffers))
+
+    def __setattr__(self, name, value):
+        """An option, such as ``optimizer.lr = 0.01``, is set in every group and for groups to come."""
+        if name not in vars(self).get("defaults", ()):
+            object.__setattr__(self, name, value)
+            return
+        for group in self.param_groups:
+            self.check({**group, name: value})
+        for group in (self.defaults, *self.param_groups):
+            group[name] = value
+
+    def __getattr__(self, name):
+        if name not in vars(self).get("defaults", ()):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        values = [group[name] for group in self.param_groups]
+        if any(value != values[0] for value in values):
+            raise AttributeError(
+                f"the groups of this {type(self).__name__} differ in {name} ({', '.join(map(str, values))}): "
+                f'read group["{name}"] of the groups in param_groups'
+            )
+        return values[0]
 
     def check(self, group):
         """Raise ValueError for an option out of range, TypeError for one that is no number."""

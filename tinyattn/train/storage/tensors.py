@@ -8,6 +8,7 @@ from ...autograd import Tensor, tensor
 from ...backend import backend_of, host_array, is_array
 from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
 from .atomic import write_atomic
+from .seal import DIGEST
 
 
 def save(state, path):
@@ -72,7 +73,7 @@ def load(path, device=None):
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-        arrays = None if "sha256" in metadata else safetensors.numpy.load(content)
+        arrays = None if DIGEST in metadata else safetensors.numpy.load(content)
     except (safetensors.SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(
             f"{name} cannot be read as safetensors ({error}): expected what save() writes, or another library's file "
