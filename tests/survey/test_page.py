@@ -1,4 +1,4 @@
-"""The page stands alone, and shows what the survey found."""
+"""The page is one file without network access, and shows what the survey found."""
 
 import re
 import xml.dom.minidom

@@ -188,6 +188,10 @@ _BUILDERS = {
     "Sequential": _layer(
         lambda: nn.Sequential(nn.Linear(3, 4), nn.Activation("silu"), nn.Linear(4, 2)), 2, 3
     ),
+    **{
+        layer.__name__: _layer(layer, 2, 3)
+        for layer in (nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh)
+    },
     "FeedForward": _layer(lambda: nn.FeedForward(3, 5), 2, 3),
     "FeedForward gelu_tanh": _layer(lambda: nn.FeedForward(3, 5, activation="gelu_tanh"), 2, 3),
     "FeedForward relu_squared": _layer(
