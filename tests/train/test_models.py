@@ -45,7 +45,7 @@ def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
     alone = evaluate(trainer.model, ids, 8)
     for processes in (False, True):
         step = ParallelStep(trainer.model, 3, processes=processes)
-        assert evaluate(trainer.model, ids, 8, share=step.map) == alone
+        assert evaluate(trainer.model, ids, 8, step=step) == alone
         step.close()
 
 

@@ -68,6 +68,8 @@ class GPT(Transformer):
     def forward(self, ids, *, cache=None, padding_mask=None):
         """The logits of the token that follows each of ``ids``.
 
+        With a cache, a ``Decoder`` computes the same for one token at a time, faster and without recording.
+
         Args:
             ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
             cache: what ``model.cache()`` made; the tokens before ``ids`` are taken from it, and ``ids`` added to it.

@@ -1,4 +1,4 @@
-"""Evaluation for a while."""
+"""Temporarily switch a module to eval mode."""
 
 import contextlib
 
@@ -7,10 +7,10 @@ from .module import Module
 
 @contextlib.contextmanager
 def evaluating(model):
-    """Evaluation mode inside a ``with`` block; afterwards every module has its own mode back, also after an exception.
+    """Switch to eval mode inside a ``with`` block; every module returns to its own mode, also after an exception.
 
     Args:
-        model: a module; or a list, ``model.modules()``, which saves looking for them each time.
+        model: a module, or the list ``model.modules()``, which saves traversing the module for each call.
 
     >>> from tinyattn import nn
     >>> model = nn.Dropout(0.5)
