@@ -202,6 +202,17 @@ def test_the_switch_of_overlays_repaints_map_thumbnails_and_text(browser, small)
             assert all(a != b for a, b in zip(one, other))
 
 
+def test_a_click_on_an_overlay_reaches_its_label_however_narrow_the_font(browser, small):
+    _, path = small
+    with opened(browser, path) as tab:
+        tab.add_style_tag(
+            content=".segments label { font-size: 1px !important; padding: 4px 9px !important }"
+        )
+        for overlay in OVERLAYS:
+            tab.locator(f"label[for=overlay-{overlay}]").click(timeout=5000)
+            assert tab.locator(f"#overlay-{overlay}").is_checked()
+
+
 def test_a_dragged_score_moves_the_gradients_to_what_python_computes(browser, small):
     content, path = small
     row, key = 9, 4
