@@ -9,6 +9,7 @@ handlers.
 import os
 import signal
 import sys
+import threading
 
 _SCRIPTS = ("tinyattn", "tinyattn.exe", "tinyattn-script.py")
 
@@ -22,7 +23,21 @@ def leave_quietly():
 def be_interruptible():
     """Let Ctrl-C raise a KeyboardInterrupt again: the imports are done, and there is work to be ended in order."""
     if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def interrupt(number, frame):
+    """Signal handler: raise KeyboardInterrupt, but never inside a ``__del__``.
+
+    Python prints and drops an exception that leaves a finalizer, so the interruption would be lost, and what the
+    finalizer had to give back too. The signal is sent again after the finalizer has returned.
+    """
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            threading.Timer(0.001, signal.raise_signal, [number]).start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _leave(number, frame):
