@@ -27,11 +27,12 @@ class Finalized:
 
 @pytest.mark.filterwarnings("error")  # an exception lost in a finalizer is a warning of pytest's
 def test_an_interruption_inside_a_finalizer_is_raised_after_it(handler):
-    given_back = []
+    given_back, begun = [], time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         Finalized(given_back)
-        time.sleep(60)  # ended by the interruption
+        time.sleep(60)
     assert given_back == [True]
+    assert time.monotonic() - begun < 60  # the interruption ends a wait
 
 
 def test_an_interruption_elsewhere_is_raised_at_once(handler):

@@ -34,10 +34,17 @@ def interrupt(number, frame):
     """
     while frame is not None:
         if frame.f_code.co_name == "__del__":
-            threading.Timer(0.001, signal.raise_signal, [number]).start()
+            threading.Timer(0.001, _signal_main_thread, [number]).start()
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _signal_main_thread(number):
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident, number)  # ends a system call that waits
+    else:  # Windows
+        signal.raise_signal(number)
 
 
 def _leave(number, frame):
