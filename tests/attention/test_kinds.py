@@ -1,6 +1,7 @@
 """A kind of attention that a program registers works in every part of the library, and each kind does what it says."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,18 @@ def test_a_registered_kind_is_computed_and_returns_weights(toy, causal, random, 
     found, weights = ta.scaled_dot_product_attention(q, k, v, return_weights=True, **options)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
     np.testing.assert_array_equal(weights.numpy()[0] > 0, strided(6, 6, causal, 3))
+
+
+def test_a_mask_hides_keys_that_a_registered_kind_would_see(toy, random, device):
+    q, k, _ = qkv(random, device)
+    mask = np.arange(6)[None, None] != 0
+    for return_weights in (False, True):
+        options = {"mask": ta.tensor(mask, device=device), "kind": "toy", "stride": 3}
+        found = ta.scaled_dot_product_attention(
+            q, k, ta.tensor(np.eye(6), device=device), return_weights=return_weights, **options
+        )
+        weights = (found[0] if return_weights else found).numpy()
+        np.testing.assert_array_equal(weights[0] > 0, strided(6, 6, False, 3) & mask[0])
 
 
 @pytest.mark.parametrize("alibi", [False, True])
@@ -168,8 +181,6 @@ def test_the_help_of_train_lists_the_registered_kinds_and_their_options(toy, cap
     ],
 )
 def test_mistakes_in_the_options_of_a_kind_are_one_sentence(toy, words, message, capsys):
-    import re
-
     words = words if "--attention" in words else ["--attention", "toy", *words]
     assert main(["train", *words]) == 2
     error = capsys.readouterr().err

@@ -85,17 +85,33 @@ def test_away_from_the_ends_a_query_sees_as_many_keys_as_the_window_is_long(wind
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_infinite_scores_share_the_weight_as_in_dense_attention(causal, device):
-    values = {"q": np.ones((7, 1)), "k": np.zeros((7, 1)), "v": np.arange(7.0)[:, None]}
+    values = {"q": np.ones((13, 1)), "k": np.zeros((13, 1)), "v": np.arange(13.0)[:, None]}
     values["k"][0] = np.inf
     results = []
-    for options in ({"kind": "window", "window": 2}, {"kind": "dense"}):
+    for options in ({"kind": "window", "window": 4}, {"kind": "dense"}):
         x = {name: ta.tensor(a, requires_grad=True, device=device) for name, a in values.items()}
         with np.errstate(invalid="ignore"):
             out = ta.scaled_dot_product_attention(**x, causal=causal, **options)
-            out.backward(ta.tensor(np.ones((7, 1)), device=device))
+            out.backward(ta.tensor(np.ones((13, 1)), device=device))
         results.append((out.numpy()[:2], x["v"].grad.numpy()))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     assert np.isfinite(results[0][1]).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_infinite_key_beside_the_padding_of_the_last_block_leaves_the_gradients_finite(
+    causal, device
+):
+    q, k, v = np.ones((13, 1)), np.zeros((13, 1)), np.arange(13.0)[:, None]
+    k[-1] = np.inf
+    q, k = ta.tensor(q, device=device), ta.tensor(k, device=device)
+    v = ta.tensor(v, requires_grad=True, device=device)
+    with np.errstate(invalid="ignore"):
+        out = by_window(window=4, causal=causal)(q, k, v)
+        out.backward(ta.tensor(np.ones((13, 1)), device=device))
+    assert out.numpy()[-1] == 12
+    assert v.grad.numpy()[-1] == (1 if causal else 2)
+    assert np.isfinite(v.grad.numpy()).all()
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -229,8 +229,6 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
             f"window attention takes a mask that is the same for all queries, of shape (..., 1, {keys}): "
             f"got {tuple(mask.shape)}"
         )
-    # A larger window sees no more, on whichever side of the query the keys lie.
-    window, global_tokens = min(window, 2 * keys), min(global_tokens, keys)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if queries < keys and causal:
         return _last_queries(q, k, v, mask, scale, window, global_tokens)
