@@ -229,6 +229,13 @@ def test_a_kind_supports_what_it_says(name, random, device):
         else:
             with pytest.raises(ValueError, match=f'kind="{name}" of attention takes no {keyword}'):
                 ta.scaled_dot_product_attention(q, k, v, **call)
+    if kind.supports("mask"):
+        mask = ta.tensor(np.ones((6, 6), bool), device=device)
+        if kind.supports("query_mask"):
+            ta.scaled_dot_product_attention(q, k, v, mask=mask, kind=name)
+        else:
+            with pytest.raises(ValueError, match=r"the same for all queries.*1, 6.*got.*6, 6"):
+                ta.scaled_dot_product_attention(q, k, v, mask=mask, kind=name)
     exact = ta.scaled_dot_product_attention(q, k, v, kind="dense").numpy()
     found = ta.scaled_dot_product_attention(q, k, v, kind=name, **kind.check_options).numpy()
     assert np.allclose(found, exact) == kind.is_exact

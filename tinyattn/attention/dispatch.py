@@ -66,6 +66,11 @@ def scaled_dot_product_attention(
             raise ValueError(f'kind="{kind.name}" has no weights: leave out return_weights=True')
         mask = kind.mask(q, k, mask, causal, options)
         return dense_attention(q, k, v, mask=mask, dropout_p=dropout_p, scale=scale)
+    if mask is not None and not kind.supports("query_mask") and mask.shape[-2:-1] != (1,):
+        raise ValueError(
+            f'kind="{kind.name}" of attention takes a mask that is the same for all queries, of shape '
+            f"(..., 1, {k.shape[-2]}): got {mask.shape}"
+        )
     if kind.supports("mask"):
         options["mask"] = mask
     elif mask is not None:

@@ -70,7 +70,8 @@ class AttentionKind:
             ``attend(q, k, v)``, which adds new keys and answers the queries of the same positions.
         needs_whole_sequence: whether the function takes as many queries as keys only. New queries on a cache are then
             computed by an exact kernel under the visibility rule.
-        unsupported: which of ``"mask"``, ``"dropout"`` and ``"alibi"`` it cannot do.
+        unsupported: which of ``"mask"``, ``"query_mask"`` (one that differs between queries), ``"dropout"`` and
+            ``"alibi"`` it cannot do.
         check_options: the options under which ``tinyattn gradcheck`` checks it on a sequence of five.
 
     >>> kind = AttentionKind("mean", lambda q, k, v, **_: v, options={"width": Option(2, "Width [keys].", minimum=1)})
@@ -90,7 +91,7 @@ class AttentionKind:
     check_options: Mapping = field(default_factory=dict)
 
     def supports(self, feature):
-        """Whether the kind can do ``"mask"``, ``"dropout"`` or ``"alibi"``."""
+        """Whether the kind can do a feature: see ``unsupported``."""
         return feature not in self.unsupported
 
     def complete(self, options):

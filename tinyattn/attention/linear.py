@@ -117,9 +117,6 @@ def linear_attention(
     Returns:
         (..., queries, value_dim); 0 for a query without keys.
 
-    Raises:
-        ValueError: for a mask that differs between queries.
-
     >>> import tinyattn as ta
     >>> x = ta.ones((1, 4, 2))
     >>> linear_attention(x, x, x, causal=True).tolist()[0][3]
@@ -127,11 +124,6 @@ def linear_attention(
     """
     f, h, u = _features(q, k, v, feature_map, scale)
     if mask is not None:
-        if mask.ndim < 2 or mask.shape[-2] != 1:
-            raise ValueError(
-                f"linear attention takes a mask that is the same for all queries, of shape (..., 1, {k.shape[-2]}): "
-                f"got {tuple(mask.shape)}"
-            )
         h = where(mask.swapaxes(-1, -2), h, 0)
     if not causal:
         return _normalised(matmul(f, _key_sums(h, u)))
@@ -208,5 +200,5 @@ LINEAR = AttentionKind(
     },
     has_weights=False,
     prefix_state=LinearState,
-    unsupported=frozenset({"dropout", "alibi"}),
+    unsupported=frozenset({"query_mask", "dropout", "alibi"}),
 )

@@ -216,7 +216,7 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
         (..., queries, head_dim); 0 for a query without keys.
 
     Raises:
-        ValueError: for a mask that differs between queries, or numbers of queries and keys that do not fit.
+        ValueError: for numbers of queries and keys that do not fit.
 
     >>> import tinyattn as ta
     >>> q, v = ta.zeros((1, 4, 1)), ta.tensor([[[1.0], [2.0], [3.0], [4.0]]])
@@ -224,11 +224,6 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
     [[[1.0], [1.5], [2.5], [3.5]]]
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    if mask is not None and (mask.ndim < 2 or mask.shape[-2] != 1):
-        raise ValueError(
-            f"window attention takes a mask that is the same for all queries, of shape (..., 1, {keys}): "
-            f"got {tuple(mask.shape)}"
-        )
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if queries < keys and causal:
         return _last_queries(q, k, v, mask, scale, window, global_tokens)
@@ -270,6 +265,6 @@ WINDOW = AttentionKind(
         "global_tokens": Option(0, "First characters that every query sees [characters].", 0),
     },
     visible=visible_in_window,
-    unsupported=frozenset({"dropout"}),
+    unsupported=frozenset({"query_mask", "dropout"}),
     check_options={"window": 3, "global_tokens": 1},
 )

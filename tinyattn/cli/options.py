@@ -1,5 +1,6 @@
 """The options of each command beside those of a training run (train/config.py), each documented once."""
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -24,12 +25,8 @@ def model_options():
         for name, option in attention_kind(kind).options.items()
         if option.is_setting and not hasattr(ModelOptions, name)
     ]
-    named_value = Parameter(
-        name="--attention-option",
-        converter=_named_values,
-        negative=(),
-        help=" ".join(["Option of the attention kind, NAME=VALUE; may be repeated.", *settings]),
-    )
+    words = " ".join(["Option of the attention kind, NAME=VALUE; may be repeated.", *settings])
+    named_value = Parameter("--attention-option", converter=_named_values, negative=(), help=words)
 
     @dataclass(frozen=True, kw_only=True)
     class Options(ModelOptions):
@@ -46,10 +43,9 @@ def _named_values(_type, tokens):
         name, equals, value = token.value.partition("=")
         if not equals:
             raise InputError(f"expected NAME=VALUE, given {token.value!r}")
-        try:
+        values[name] = value
+        with contextlib.suppress(ValueError):
             values[name] = json.loads(value)
-        except ValueError:
-            values[name] = value
     return values
 
 
