@@ -23,6 +23,7 @@ from .autograd import (
     is_grad_enabled,
     no_grad,
     primitive,
+    pytorch_names,
     reference,
     set_grad_enabled,
     tensor,
@@ -49,11 +50,11 @@ def __getattr__(name):
         value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise pytorch_names.missing(f"module {__name__!r}", name, pytorch_names.OF_PACKAGE)
 
 
 def __dir__():
-    names = {*globals(), *_MODULES, *_PLACES} - {"importlib"}
+    names = {*globals(), *_MODULES, *_PLACES} - {"importlib", "pytorch_names"}
     return sorted(name for name in names if not name.startswith("_"))
 
 

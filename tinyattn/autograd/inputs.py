@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..backend import backend_of, get_backend, host_array, is_array, native_dtype, refuse_masked
+from .pytorch_names import ElementCount
 
 
 def raw(value):
@@ -19,6 +20,8 @@ def plain_input(value):
     """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, which promote nothing."""
     if isinstance(value, np.generic):
         return value.item()
+    if type(value) is ElementCount:
+        return int(value)
     if is_array(value):
         return backend_of(value).untracked(value)
     return value

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backend import backend_of, is_array
 from .inputs import raw
+from .pytorch_names import hint_for_argument
 from .tensor import Tensor
 
 
@@ -26,10 +27,9 @@ def explain(primitive, error, inputs, parameters):
         if name in primitive.input_names:
             raise TypeError(f"{primitive.name}() got {name} twice, by position and by name")
         if name not in primitive.parameter_names:
-            hint = "; axis is what PyTorch calls dim" if name == "dim" else ""
             raise TypeError(
                 f"{primitive.name}() has no argument {name}: "
-                f"expected {primitive.name}{inspect.signature(primitive)}{hint}"
+                f"expected {primitive.name}{inspect.signature(primitive)}{hint_for_argument(name)}"
             )
     axis = parameters.get("axis")
     if axis is not None and not isinstance(axis, (int, np.integer, tuple)):

@@ -8,6 +8,7 @@ import numpy as np
 from ..backend import backend_of, is_array
 from .inputs import fresh_array, plain_input, raw
 from .numpy_protocol import AskedOfTheType, call_function, call_ufunc
+from .pytorch_names import ElementCount
 
 
 class Tensor:
@@ -108,7 +109,7 @@ class Tensor:
     @property
     def size(self):
         """The number of elements."""
-        return self._data.size
+        return ElementCount(self._data.size)
 
     @property
     def dtype(self):

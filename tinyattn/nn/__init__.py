@@ -1,5 +1,6 @@
 """Modules: layers and the blocks that models are made of, named as in PyTorch."""
 
+from ..autograd import pytorch_names
 from .activations import GELU, Activation, ReLU, Sigmoid, SiLU, Tanh
 from .attention import MultiHeadAttention
 from .cache import KeyValueCache, ModelCache
@@ -47,3 +48,7 @@ __all__ = [
     "TransformerBlock",
     "evaluating",
 ]
+
+
+def __getattr__(name):
+    raise pytorch_names.missing(f"module {__name__!r}", name, pytorch_names.OF_LAYERS)

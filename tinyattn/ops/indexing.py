@@ -10,6 +10,7 @@ own adjoint is indexing again, so that the two rules differentiate each other, a
 import numpy as np
 
 from ..autograd import Tensor, primitive
+from ..autograd.pytorch_names import with_numpys_arguments
 from ..backend import backend_of, is_array
 from .conversion import at_least_float32, in_dtype_of
 from .shape import normalised_axis
@@ -110,6 +111,7 @@ def _add_at(array, index, values):
         array[index] += values
 
 
+@with_numpys_arguments
 def take(x, indices, axis=None):
     """The elements of ``x`` at ``indices`` along ``axis``; with None, of all its elements in one row.
 

@@ -6,7 +6,7 @@ operators in place: Python turns ``x += y`` into ``x = x + y``, which makes a ne
 
 import functools
 
-from ..autograd import Tensor
+from ..autograd import Tensor, pytorch_names
 from . import (
     activations,
     arithmetic,
@@ -147,36 +147,9 @@ def _positive(self):
     return self
 
 
-NAMES_IN_PYTORCH = {
-    "view": "reshape",
-    "unsqueeze": "expand_dims",
-    "permute": "transpose",
-    "numel": "size",
-    "dim": "ndim",
-    "clone": "tinyattn.tensor(x), or x + 0 to stay in the graph",
-    "unbind": "iteration",
-    "chunk": "split",
-    "float": 'astype("float32")',
-    "double": 'astype("float64")',
-    "long": 'astype("int64")',
-}
-
-
-class _NamedOtherwise:
-    """What PyTorch calls otherwise: the attribute is missing, and the error says what to use.
-
-    Not ``__getattr__``, which would slow down every attribute of a tensor.
-    """
-
-    def __init__(self, name, use):
-        self._name = name
-        self._use = use
-
-    def __get__(self, tensor, owner):
-        raise AttributeError(
-            f"{owner.__name__!r} object has no attribute {self._name!r}: "
-            f"array functions have NumPy's names, use {self._use}"
-        )
+def _names(self):
+    """What ``dir`` lists: not what is there only to say what it is called here."""
+    return sorted(set(object.__dir__(self)) - pytorch_names.OF_TENSORS.keys())
 
 
 def _refuse_assignment(self, index, value):
@@ -200,5 +173,6 @@ Tensor.cpu = _cpu
 Tensor.cuda = _cuda
 Tensor.__pos__ = _positive
 Tensor.__setitem__ = _refuse_assignment
-for _name, _use in NAMES_IN_PYTORCH.items():
-    setattr(Tensor, _name, _NamedOtherwise(_name, _use))
+Tensor.__dir__ = _names
+for _name in pytorch_names.OF_TENSORS:
+    setattr(Tensor, _name, pytorch_names.NamedOtherwise(_name))

@@ -3,6 +3,7 @@
 import math
 
 from ..autograd import Tensor, primitive
+from ..autograd.pytorch_names import with_numpys_arguments
 from ..backend import array_namespace, backend_of
 from .conversion import at_least_float32, in_dtype_of, wide_floats
 from .shape import normalised_axes
@@ -287,6 +288,7 @@ def cumsum_vjp(g, _out, _x, *, axis=None):
     return xp.reshape(xp.flip(from_the_end, along), _x.shape)
 
 
+@with_numpys_arguments
 def argmax(x, axis=None, keepdims=False):
     """Where the largest element of ``x`` along ``axis`` stands, the first if there are several: whole numbers.
 
@@ -299,6 +301,7 @@ def argmax(x, axis=None, keepdims=False):
     return _positions("argmax", x, axis, keepdims)
 
 
+@with_numpys_arguments
 def argmin(x, axis=None, keepdims=False):
     """Where the smallest element of ``x`` along ``axis`` stands, the first if there are several: whole numbers.
 

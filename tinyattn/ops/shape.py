@@ -5,6 +5,7 @@ import operator
 import numpy as np
 
 from ..autograd import Tensor, primitive
+from ..autograd.pytorch_names import with_numpys_arguments
 from ..backend import array_namespace, backend_of, listed
 
 
@@ -100,6 +101,7 @@ def transpose_vjp(g, _out, _x, *, axes=None):
     return array_namespace(g).transpose(g, tuple(inverse))
 
 
+@with_numpys_arguments
 def swapaxes(x, axis1, axis2):
     """``x`` with two of its axes exchanged.
 
@@ -114,6 +116,7 @@ def swapaxes(x, axis1, axis2):
     return transpose(x, tuple(order))
 
 
+@with_numpys_arguments
 def moveaxis(x, source, destination):
     """``x`` with the axes ``source`` moved to the positions ``destination``; the others keep their order.
 
@@ -138,6 +141,7 @@ def moveaxis(x, source, destination):
     return transpose(x, tuple(order))
 
 
+@with_numpys_arguments
 def expand_dims(x, axis):
     """``x`` with new axes of length 1, at the positions ``axis`` of the result.
 
@@ -152,6 +156,7 @@ def expand_dims(x, axis):
     return reshape(x, tuple(1 if i in new else next(lengths) for i in range(x.ndim + count)))
 
 
+@with_numpys_arguments
 def squeeze(x, axis=None):
     """``x`` without the axes ``axis``, which must have length 1; None drops all such axes.
 
@@ -233,6 +238,7 @@ def triu_vjp(g, _out, _x, *, k=0):
     return array_namespace(g).triu(g, k)
 
 
+@with_numpys_arguments
 def concatenate(arrays, axis=0):
     """Several tensors one after the other along ``axis``; None lays all their elements in one row.
 
@@ -276,6 +282,7 @@ def concatenate_arrays_vjp(g, _out, *_arrays, position, axis=0):
     return g[(slice(None),) * axis + (stretch,)]
 
 
+@with_numpys_arguments
 def stack(arrays, axis=0):
     """Several tensors of one shape side by side along a new axis, at position ``axis`` of the result.
 
@@ -297,6 +304,7 @@ def stack(arrays, axis=0):
     return concatenate([expand_dims(x, axis) for x in arrays], axis=axis)
 
 
+@with_numpys_arguments
 def split(x, indices_or_sections, axis=0):
     """The parts of ``x`` along ``axis``, as a list of tensors that share its memory.
 

@@ -1,5 +1,6 @@
 """Optimisers, gradient clipping and learning-rate schedules, named as in PyTorch."""
 
+from ..autograd import pytorch_names
 from . import schedules
 from .adamw import AdamW
 from .clipping import clip_grad_norm
@@ -17,3 +18,7 @@ __all__ = [
     "schedules",
     "weight_decay_groups",
 ]
+
+
+def __getattr__(name):
+    raise pytorch_names.missing(f"module {__name__!r}", name, pytorch_names.OF_OPTIMISERS)
