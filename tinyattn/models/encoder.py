@@ -10,7 +10,11 @@ from .transformer import Transformer, TransformerConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(TransformerConfig):
-    """Settings of an encoder, which is post-norm by default. See ``TransformerOptions`` for the fields."""
+    """Settings of an encoder, which is post-norm by default. See ``TransformerOptions`` for the fields.
+
+    >>> EncoderConfig(dim=64).head_dim
+    16
+    """
 
 
 class Encoder(Transformer):
