@@ -21,13 +21,13 @@ def draw(heads, length):
 
 def tinyattn():
     import tinyattn as ta
-    from tinyattn.train.parallel.step import shards
-    from tinyattn.train.parallel.threads import Workers, available_cores
+    from tinyattn.train.parallel import ThreadExecutor, available_cores
+    from tinyattn.train.parallel.executor import shards
 
     def start(heads, length):
-        workers = Workers(available_cores())
+        executor = ThreadExecutor(model=None, workers=available_cores())
         parts = []  # shards on threads, as in training
-        for part in shards(heads, workers.count):
+        for part in shards(heads, executor.workers):
             *leaves, cotangent = (ta.tensor(array[:, part]) for array in draw(heads, length))
             for leaf in leaves:
                 leaf.requires_grad = True
@@ -39,7 +39,7 @@ def tinyattn():
                 leaf.grad = None
             ta.scaled_dot_product_attention(*leaves, causal=True).backward(cotangent)
 
-        return lambda: workers.for_each(attend, parts)
+        return lambda: executor.for_each(attend, parts)
 
     return start
 

@@ -20,7 +20,8 @@ def draw_batch(batch, block_size):
 def tinyattn():
     import tinyattn as ta
     from tinyattn.optim import AdamW, clip_grad_norm, weight_decay_groups
-    from tinyattn.train.parallel.step import ParallelStep
+    from tinyattn.train.parallel import make_executor
+    from tinyattn.train.step import BatchStep
 
     def start(layers, heads, dim, block_size, batch):
         ta.manual_seed(0)
@@ -30,14 +31,14 @@ def tinyattn():
         model = ta.models.GPT(config)
         named = model.named_parameters()
         optimizer = AdamW(weight_decay_groups(named, 0.1), lr=1e-3, betas=(0.9, 0.99))
-        step = ParallelStep(model, processes=True)
-        step.work_for(optimizer)
+        executor = make_executor(model)
+        step = BatchStep(executor, [optimizer])
         ids, targets = draw_batch(batch, block_size)
 
         def call():
             step(ids, targets, key=0)
             clip_grad_norm(step.parameters, 1.0)
-            optimizer.step()
+            optimizer.step(executor)
 
         return call
 

@@ -348,6 +348,22 @@ def test_a_run_is_trained_by_one_process_at_a_time(text_file, tmp_path, call):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_process_and_its_workers_saves(text_file, tmp_path, number):
+    words = [*LONG[:-1], "2"]  # workers come last
+    process = command("train", "--data", text_file, *words, cwd=tmp_path)
+    read_until(process, b"validation ")
+    (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for receiver in (int(worker), process.pid):
+        os.kill(receiver, number)
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, b"")
+    step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
+    assert f"saved after step {step} of".encode() in output
+    assert not Path(f"/proc/{worker}").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, tmp_path, call):
     words = [*LONG[:-1], "2"]  # workers come last
     process = command("train", "--data", text_file, *words, cwd=tmp_path)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tinyattn.train.parallel import ForkExecutor, SerialExecutor, ThreadExecutor
+
 TEXT = "the quick brown fox jumps over the lazy dog.\nhow vexingly quick daft zebras jump!\n" * 12
 
 
@@ -58,3 +60,18 @@ class Silent:
 def display():
     """A display that shows nothing."""
     return Silent()
+
+
+@pytest.fixture
+def executor_of():
+    """``(model, workers, processes)``: an executor with threads or processes, closed after the test."""
+    made = []
+
+    def make(model, workers, processes=False):
+        kind = ForkExecutor if processes else ThreadExecutor
+        made.append(SerialExecutor(model) if workers == 1 else kind(model, workers))
+        return made[-1]
+
+    yield make
+    for executor in made:
+        executor.close()

@@ -9,7 +9,7 @@ import pytest
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import Stopped, evaluate, evaluated_characters
-from tinyattn.train.parallel.step import ParallelStep
+from tinyattn.train.parallel import ThreadExecutor
 from tinyattn.train.session import begin, resume
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
@@ -59,9 +59,9 @@ def test_a_part_has_as_many_characters_as_it_says(ids, characters):
 def test_the_loss_is_the_same_for_every_number_of_workers_and_every_speed(ids, monkeypatch):
     model = model_of()
     alone = evaluate(model, ids, 8)
-    step = ParallelStep(model, workers=3)
-    assert evaluate(model, ids, 8, None, step) == alone
-    step.close()
+    executor = ThreadExecutor(model, workers=3)
+    assert evaluate(model, ids, 8, None, executor) == alone
+    executor.close()
     ticks = iter(range(10**6))
     monkeypatch.setattr("time.perf_counter", lambda: next(ticks))  # everything takes long
     assert evaluate(model, ids, 8) == alone

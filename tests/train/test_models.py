@@ -5,7 +5,6 @@ import pytest
 from tinyattn.data import InputError
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
-from tinyattn.train.parallel.step import ParallelStep
 from tinyattn.train.session import begin, load_run, resume
 
 
@@ -36,7 +35,7 @@ def test_an_encoders_evaluation_hides_the_same_characters_each_time(tmp_path, ti
     assert trainer.evaluate().validation_loss == trainer.evaluate().validation_loss
 
 
-def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
+def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch, executor_of):
     from tinyattn.train import evaluation
 
     monkeypatch.setattr(evaluation, "CHARACTERS_AT_ONCE", 16)
@@ -44,15 +43,13 @@ def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch):
     ids = trainer.dataset.validation
     alone = evaluate(trainer.model, ids, 8)
     for processes in (False, True):
-        step = ParallelStep(trainer.model, 3, processes=processes)
-        assert evaluate(trainer.model, ids, 8, step=step) == alone
-        step.close()
+        workers = executor_of(trainer.model, 3, processes)
+        assert evaluate(trainer.model, ids, 8, executor=workers) == alone
 
 
 def test_the_number_of_workers_is_written_down(tmp_path, tiny):
     trainer = begin(make_config(tiny, workers=3), tmp_path / "run")
-    assert isinstance(trainer.step_function, ParallelStep)
-    assert trainer.step_function.workers == 3
+    assert trainer.step_function.executor.workers == 3
     del tiny["workers"]
     begin(make_config(tiny), tmp_path / "default")
     from tinyattn.train.storage.run_directory import RunDirectory

@@ -91,7 +91,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     plain = trainer.step_function
 
     class Breaking:
-        map, workers = plain.map, 1
+        executor = plain.executor
 
         def __call__(self, inputs, targets, key):
             loss = plain(inputs, targets, key)
@@ -100,9 +100,6 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
                     return math.nan
                 trainer.model.blocks[1].feed_forward.expand.weight.grad.data[0, 0] = np.inf
             return loss
-
-        def close(self):
-            pass
 
     trainer.step_function = Breaking()
     name = "the loss" if broken == "loss" else r"the gradient of blocks\.1\.feed_forward\.expand"
@@ -127,8 +124,8 @@ def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, displa
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
 
-    def break_weights():
-        update()
+    def break_weights(executor):
+        update(executor)
         if trainer.step == 4:
             trainer.model.embedding.weight.data[...] = np.inf
 

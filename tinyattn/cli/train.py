@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..data import InputError
 from ..train.config import make_config, options_from_json
-from ..train.parallel.forks import WorkerError
+from ..train.parallel import WorkerError
 from ..train.parallel.mpi import launched_processes
 from ..train.session import FinishedRunError, baselines_of, begin, resume
 from ..train.trainer import DisplayError, NonFiniteError, show
@@ -154,6 +154,8 @@ def describe_start(trainer):
     shape = config.architecture
     size = trainer.processes.size
     processes = f" in each of {_count(size, 'process')}" if size > 1 else ""
+    executor = trainer.step_function.executor
+    fallback = f" (threads: {executor.fallback})" if executor.fallback else ""
     begun = f"going on after step {trainer.step}, " if trainer.step else ""
     return (
         f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters "
@@ -163,7 +165,7 @@ def describe_start(trainer):
         f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
         f"run    {trainer.run.path}: {begun}{config.run.steps} steps of "
         f"{config.run.batch_size} x {shape.block_size} characters on {trainer.model.device}, "
-        f"{_count(trainer.step_function.workers, 'worker')}{processes}"
+        f"{_count(executor.workers, 'worker')}{fallback}{processes}"
     )
 
 

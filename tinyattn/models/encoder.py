@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend import default_random, host_array
+from ..ops.losses import IGNORE_INDEX
 from .transformer import Transformer, TransformerConfig
 
 
@@ -101,4 +102,4 @@ def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
     inputs = np.where(chosen & (fate < 0.8), vocabulary_size, ids)
     replace = chosen & (fate >= 0.9)
     inputs[replace] = random.integers(0, vocabulary_size, size=int(replace.sum()))
-    return inputs, np.where(chosen, ids, -100)
+    return inputs, np.where(chosen, ids, IGNORE_INDEX)

@@ -7,11 +7,15 @@ from .conversion import at_least_float32, in_dtype_of
 from .embedding import check_ids
 from .softmax import log_softmax, softmax
 
+IGNORE_INDEX = -100  # a target that does not count; of no vocabulary
+
 _REDUCTIONS = ("mean", "sum", "none")
 
 
 @primitive
-def cross_entropy(logits, target, /, *, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
+def cross_entropy(
+    logits, target, /, *, ignore_index=IGNORE_INDEX, label_smoothing=0.0, reduction="mean"
+):
     """Minus the logarithm of the probability that ``softmax(logits)`` gives to the target class, in nats.
 
     Args:
@@ -52,7 +56,7 @@ def cross_entropy(logits, target, /, *, ignore_index=-100, label_smoothing=0.0, 
 
 @cross_entropy.vjp("logits")
 def cross_entropy_vjp_logits(
-    g, _out, logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction="mean"
+    g, _out, logits, target, *, ignore_index=IGNORE_INDEX, label_smoothing=0.0, reduction="mean"
 ):
     xp = array_namespace(g)
     kept, classes = _kept_and_classes(target, ignore_index)
@@ -62,7 +66,7 @@ def cross_entropy_vjp_logits(
 
 
 @primitive
-def nll_loss(log_probabilities, target, /, *, ignore_index=-100, reduction="mean"):
+def nll_loss(log_probabilities, target, /, *, ignore_index=IGNORE_INDEX, reduction="mean"):
     """The negative log-likelihood: minus the log-probability of the target class.
 
     ``nll_loss(log_softmax(z), t)`` is ``cross_entropy(z, t)``.
@@ -85,7 +89,7 @@ def nll_loss(log_probabilities, target, /, *, ignore_index=-100, reduction="mean
 
 @nll_loss.vjp("log_probabilities")
 def nll_loss_vjp_log_probabilities(
-    g, _out, _log_probabilities, target, *, ignore_index=-100, reduction="mean"
+    g, _out, _log_probabilities, target, *, ignore_index=IGNORE_INDEX, reduction="mean"
 ):
     kept, classes = _kept_and_classes(target, ignore_index)
     onehot = _onehot(classes, _log_probabilities) * kept[..., None]

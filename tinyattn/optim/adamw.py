@@ -5,7 +5,6 @@ import math
 from numbers import Real
 
 from ..backend import array_namespace
-from .flat import cache_blocks
 from .optimizer import Optimizer
 
 
@@ -55,9 +54,9 @@ class AdamW(Optimizer):
         if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
             raise ValueError(f"betas must be two numbers in [0, 1), got {group['betas']}")
 
-    def update_run(self, member, piece, step):
+    def block_update(self, member, step):
         group, storage = member.group, member.storage
-        update = functools.partial(
+        return functools.partial(
             adamw_update,
             (storage.values, storage.gradients, *member.buffers.values()),
             step=step,
@@ -66,7 +65,6 @@ class AdamW(Optimizer):
             eps=float(group["eps"]),
             weight_decay=float(group["weight_decay"]),
         )
-        self.for_each(update, cache_blocks(piece, storage.backend))
 
 
 def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):

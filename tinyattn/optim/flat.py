@@ -1,8 +1,8 @@
-"""Parameters end to end in one buffer, so that an update is a few operations on long arrays.
+"""Flat storage: parameters side by side in one buffer, so that an update is a few operations on long arrays.
 
 A model has some fifty parameters, many of them short. Updating each by itself costs more in calls than in arithmetic.
-Here the parameters of a group become views of one buffer, and their gradients are gathered in another that is laid
-out alike; whatever an optimiser remembers has this layout too. An update rule then sees plain one-dimensional arrays.
+Here the parameters of a group become views of one buffer, and their gradients are gathered in another of the same
+layout; so is the state of the optimiser. An update rule then sees plain one-dimensional arrays.
 """
 
 import copy
@@ -37,14 +37,14 @@ class FlatStorage:
             self.slices.append(slice(end, end + parameter.size))
             end += -(-parameter.size // step) * step
         self.size = end
-        self.move(self.backend.zeros)
+        self.allocate(self.backend.zeros)
 
     def __deepcopy__(self, memo):
-        """Storage of its own for the copied parameters: copied views would be views of nothing."""
+        """Storage of its own for the copied parameters: copied views would not alias the new buffer."""
         return FlatStorage(copy.deepcopy(self.parameters, memo))
 
     def zeros(self):
-        """An array of this layout, filled with zeros, for what an optimiser remembers."""
+        """Zeros of this layout, for the state of an optimiser."""
         return self.backend.zeros((self.size,), self.state_dtype)
 
     def unflatten(self, flat):
@@ -54,8 +54,8 @@ class FlatStorage:
             for piece, parameter in zip(self.slices, self.parameters)
         ]
 
-    def move(self, zeros):
-        """Keep parameters and gradients in arrays that ``zeros(shape, dtype)`` gives."""
+    def allocate(self, zeros):
+        """Move parameters and gradients to new buffers, allocated by ``zeros(shape, dtype)``."""
         self.values = zeros((self.size,), self.dtype)
         self.views = self.unflatten(self.values)
         self.adopt()
@@ -119,7 +119,7 @@ class FlatStorage:
         return found
 
     def mark_changed(self, changed):
-        """Tell live graphs which parameters were written to, a truth value for each."""
+        """Bump the versions of the parameters that were written to, so that live graphs notice; a boolean for each."""
         for parameter, was_changed in zip(self.parameters, changed):
             if was_changed:
                 parameter.bump_version()

@@ -89,17 +89,14 @@ class Muon(Optimizer):
                     f"parts={group['parts']}: give biases, norms and embeddings to AdamW"
                 )
 
-    def step(self):
-        """Update every parameter that has a gradient."""
-        stacks = {}  # backend, shape with rows <= columns, options -> the matrices that are worked on together
+    def updates(self):
+        """Yield ``(update, items)``: an item is a stack of matrices that are worked on together."""
+        stacks = {}  # backend, shape with rows <= columns, options -> matrices
         for member in self._storages:
-            present = member.storage.gather_gradients()
-            for position, has_gradient in enumerate(present):
-                member.steps[position] += has_gradient
+            for position, has_gradient in enumerate(member.present):
                 if has_gradient:
                     self._collect(member, position, stacks)
-            member.storage.mark_changed(present)
-        self.for_each(
+        yield (
             muon_update,
             [
                 (matrices[start : start + size], dict(options))

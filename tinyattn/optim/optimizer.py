@@ -1,4 +1,4 @@
-"""What all optimisers share: groups of parameters, flat storage, and a state that can be saved."""
+"""The base class of all optimisers: parameter groups, flat storage, and a state that can be saved."""
 
 import copy
 from numbers import Integral, Real
@@ -6,9 +6,9 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, listed
+from ..backend import backend_of, listed, shared
 from ..ops import zeros_like
-from .flat import FlatStorage
+from .flat import FlatStorage, cache_blocks
 
 
 class Optimizer:
@@ -26,10 +26,6 @@ class Optimizer:
     The parameters become views of one buffer for each group (see ``flat.py``): make the optimiser after moving the
     model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
 
-    Attributes:
-        for_each: ``(function, items)``, calls the function on every item, in any order. A trainer puts in its place
-            what shares the items among workers (``ParallelStep.work_for``); the results are the same to the last bit.
-
     Raises:
         ValueError: for no parameters at all, a parameter in two groups, a name that is given twice, or an option out
             of range.
@@ -46,11 +42,10 @@ class Optimizer:
     [0.01, 0.01]
     """
 
-    buffers = ()  # names of the flat arrays that the update rule remembers
+    buffers = ()  # names of the flat arrays of the optimiser's state
 
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
-        self.for_each = one_after_the_other
         self.param_groups = []
         self._storages = []
         self._seen = {}  # id of a parameter -> its name
@@ -156,10 +151,10 @@ class Optimizer:
                 raise ValueError(f"{name} must be at least 0, got {group[name]}")
 
     def check_parameters(self, parameters, group):
-        """Raise ValueError for parameters that the update rule is not made for."""
+        """Raise ValueError for parameters that the update rule does not support."""
 
     def zero_grad(self, set_to_none=True):
-        """Forget all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros, which then count."""
+        """Reset all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros, which then count."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none or parameter.grad is None:
@@ -167,16 +162,16 @@ class Optimizer:
                 else:
                     parameter.grad = zeros_like(parameter.grad)
 
-    def move(self, zeros):
-        """Keep all that the updates read and write in arrays that ``zeros(shape, dtype)`` gives, as shared memory."""
+    def share_memory(self):
+        """Move parameters, gradients and state to memory that processes forked later read and write too (CPU only)."""
         for member in self._storages:
-            member.storage.move(zeros)
+            member.storage.allocate(shared.zeros)
             for name, held in member.buffers.items():
-                member.buffers[name] = zeros(held.shape, held.dtype)
+                member.buffers[name] = shared.zeros(held.shape, held.dtype)
                 member.buffers[name][...] = held
 
     def gradient_arrays(self):
-        """Where the updates read gradients from, ``{parameter: array}``: one that is left there need not be copied."""
+        """The arrays that the updates read gradients from, ``{parameter: array}``; one left there is not copied."""
         return {
             parameter: view
             for member in self._storages
@@ -184,30 +179,42 @@ class Optimizer:
             if parameter.dtype == view.dtype
         }
 
-    def step(self):
-        """Update every parameter that has a gradient."""
+    def step(self, executor=None):
+        """Update every parameter that has a gradient.
+
+        Args:
+            executor: shares the updates among its workers: anything with ``for_each(function, items)``, such as those
+                of ``tinyattn.train.parallel``. By default they run one after the other; the results are the same to
+                the last bit.
+        """
+        for_each = _one_by_one if executor is None else executor.for_each
         for member in self._storages:
-            storage = member.storage
-            present = storage.gather_gradients()
-            for position, has_gradient in enumerate(present):
-                member.steps[position] += has_gradient
-            self.update(member, present)
-            storage.mark_changed(present)
+            member.present = member.storage.gather_gradients()
+            member.steps = [step + has for step, has in zip(member.steps, member.present)]
+        for update, items in self.updates():
+            for_each(update, items)
+        for member in self._storages:
+            member.storage.mark_changed(member.present)
 
-    def update(self, member, present):
-        """Apply the update rule to runs of neighbouring parameters that have a gradient and are equally old."""
-        steps = [step if has else None for step, has in zip(member.steps, present)]
-        for step, piece in member.storage.runs(steps):
-            self.update_run(member, piece, step)
+    def updates(self):
+        """Yield ``(update, items)``: ``update(item)`` of every item, in any order, applies the update rule.
 
-    def update_run(self, member, piece, step):
-        """The update rule on one slice of the flat buffers, whose parameters now take their ``step``-th step."""
+        Here an item is a block of the flat buffers, in runs of neighbouring parameters that have a gradient and are
+        equally old.
+        """
+        for member in self._storages:
+            steps = [step if has else None for step, has in zip(member.steps, member.present)]
+            for step, run in member.storage.runs(steps):
+                yield self.block_update(member, step), cache_blocks(run, member.storage.backend)
+
+    def block_update(self, member, step):
+        """The update rule as a function of a slice of the flat buffers, for parameters at their ``step``-th step."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------------------------------------- saving the state
 
     def state_dict(self):
-        """What the optimiser remembers, for a later ``load_state_dict`` that goes on as if nothing had happened.
+        """The optimiser's state, for a later ``load_state_dict`` that continues exactly from it.
 
         Returns:
             A dict with ``"arrays"``, host arrays named such as ``weight.first_moment``, for a safetensors file, and
@@ -230,7 +237,7 @@ class Optimizer:
         return {"arrays": arrays, "settings": {"groups": groups, "steps": steps}}
 
     def load_state_dict(self, state):
-        """Go on from what ``state_dict`` returned; everything is checked before anything is changed.
+        """Restore a state that ``state_dict`` returned; everything is checked before anything is changed.
 
         Raises:
             TypeError: for anything else, such as the state of a model.
@@ -286,9 +293,8 @@ class Optimizer:
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
-            if name not in ("_seen", "for_each"):
+            if name != "_seen":
                 setattr(copied, name, copy.deepcopy(value, memo))
-        copied.for_each = one_after_the_other
         copied._seen = {
             id(parameter): name
             for member in copied._storages
@@ -311,14 +317,13 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
-def one_after_the_other(function, items):
-    """Call ``function`` on each of ``items``."""
+def _one_by_one(function, items):
     for item in items:
         function(item)
 
 
 class _GroupStorage:
-    """The parameters of one group that share device and dtype, with what is remembered of each."""
+    """The parameters of one group that share device and dtype, and their state."""
 
     def __init__(self, group, members, buffers):
         self.group = group
@@ -326,6 +331,7 @@ class _GroupStorage:
         self.storage = FlatStorage([parameter for _, parameter in members])
         self.buffers = {name: self.storage.zeros() for name in buffers}
         self.steps = [0] * len(members)
+        self.present = None  # during a step: which parameters have a gradient
 
 
 def _as_json(value):

@@ -1,6 +1,7 @@
 """Stochastic gradient descent, plain or with momentum."""
 
-from .flat import cache_blocks
+import functools
+
 from .optimizer import Optimizer
 
 
@@ -54,26 +55,28 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError("Nesterov momentum needs a momentum above 0 and no dampening")
 
-    def update_run(self, member, piece, step):
+    def block_update(self, member, step):
         group, storage = member.group, member.storage
-        for block in cache_blocks(piece, storage.backend):
-            sgd_update(
-                storage.values[block],
-                storage.gradients[block],
-                member.buffers["momentum"][block],
-                first=step == 1,
-                lr=float(group["lr"]),
-                momentum=float(group["momentum"]),
-                dampening=float(group["dampening"]),
-                weight_decay=float(group["weight_decay"]),
-                nesterov=group["nesterov"],
-            )
+        return functools.partial(
+            sgd_update,
+            (storage.values, storage.gradients, *member.buffers.values()),
+            first=step == 1,
+            lr=float(group["lr"]),
+            momentum=float(group["momentum"]),
+            dampening=float(group["dampening"]),
+            weight_decay=float(group["weight_decay"]),
+            nesterov=group["nesterov"],
+        )
 
 
-def sgd_update(
-    values, gradient, running_sum, *, first, lr, momentum, dampening, weight_decay, nesterov
-):
-    """The update rule of SGD on arrays of one length, in place; options are Python numbers, which keep the dtype."""
+def sgd_update(arrays, block, *, first, lr, momentum, dampening, weight_decay, nesterov):
+    """The update rule of SGD on a slice of arrays, in place; options are Python numbers, which keep the dtype.
+
+    Args:
+        arrays: values, their gradient and the running sum of gradients, all of one length.
+        block: the slice.
+    """
+    values, gradient, running_sum = (array[block] for array in arrays)
     if weight_decay:
         gradient = gradient + weight_decay * values
     if momentum:

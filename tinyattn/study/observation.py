@@ -11,8 +11,8 @@ from ..autograd import Tensor, grad, set_grad_enabled
 from ..data import CharVocabulary
 from ..nn import MultiHeadAttention, TransformerBlock, evaluating
 from ..ops import cross_entropy, log_softmax
+from ..ops.losses import IGNORE_INDEX
 
-NO_TARGET = -100
 MASK_EVERY, MASK_FIRST, MASK_SIGN = 7, 3, "\N{WHITE VERTICAL RECTANGLE}"
 
 
@@ -95,9 +95,9 @@ def observe(model, text, *, vocabulary=None, gradients=True):
             logits[0],
             Tensor(targets, device=model.device),
             reduction="none",
-            ignore_index=NO_TARGET,
+            ignore_index=IGNORE_INDEX,
         )
-        count = int((targets != NO_TARGET).sum())
+        count = int((targets != IGNORE_INDEX).sum())
         loss = losses.sum() / count
     if not watch.called:
         raise ValueError(f"this {type(model).__name__} runs none of its attention layers")
@@ -106,13 +106,13 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     values = losses.numpy()
     seen = Observation(
         characters=characters,
-        expected=[None if t == NO_TARGET else vocabulary.characters[t] for t in targets],
+        expected=[None if t == IGNORE_INDEX else vocabulary.characters[t] for t in targets],
         vocabulary=list(vocabulary.characters),
         allowed=allowed.any(axis=(0, 1)),
         scores=np.where(allowed, scores, -np.inf).astype(scores.dtype),
         weights=np.stack([tensor.numpy()[0] for tensor in watch.weights]),
         loss=loss.item(),
-        losses=np.where(targets == NO_TARGET, np.nan, values),
+        losses=np.where(targets == IGNORE_INDEX, np.nan, values),
         probabilities=np.exp(log_softmax(logits.detach()).numpy()[0]),
         head_dim=watch.called[0].head_dim,
     )
@@ -271,10 +271,10 @@ def _task(model, text, ids, vocabulary):
     """The characters and ids of the input, and the target ids."""
     mask_id = getattr(model, "mask_id", None)
     if mask_id is None:
-        return list(text), ids, np.append(ids[1:], NO_TARGET)
+        return list(text), ids, np.append(ids[1:], IGNORE_INDEX)
     hidden = np.arange(len(ids)) % MASK_EVERY == min(MASK_FIRST, len(ids) - 1)
     characters = [MASK_SIGN if hide else character for hide, character in zip(hidden, text)]
-    return characters, np.where(hidden, mask_id, ids), np.where(hidden, ids, NO_TARGET)
+    return characters, np.where(hidden, mask_id, ids), np.where(hidden, ids, IGNORE_INDEX)
 
 
 def _encode(model, text, vocabulary):

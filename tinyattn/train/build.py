@@ -16,7 +16,8 @@ from ..models import (
     split_for_muon,
 )
 from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
-from .step import PlainStep
+from .parallel import make_executor
+from .step import BatchStep
 
 MODELS = {
     "gpt": (GPT, GPTConfig),
@@ -55,15 +56,16 @@ def build_task(model, config):
     return mask
 
 
-def build_step(model, config, communicator=None):
-    """What computes a batch's loss and gradients: on the CPU, ``config.run.workers`` of them at once."""
-    if model.device == "cpu":
-        from .parallel.step import ParallelStep
+def build_step(model, config, optimizers, communicator=None):
+    """The ``BatchStep`` of a model and its ``Optimizers``, on the CPU with ``config.run.workers`` workers.
 
-        return ParallelStep(model, config.run.workers, communicator, processes=True)
-    if communicator is not None:
+    Raises:
+        ValueError: for several MPI processes on a GPU.
+    """
+    if communicator is not None and model.device != "cpu":
         raise ValueError(f"several processes train on the CPU only, not on {model.device}")
-    return PlainStep(model)
+    executor = make_executor(model, config.run.workers, communicator)
+    return BatchStep(executor, optimizers.members.values(), communicator)
 
 
 def build_optimizers(model, config):
@@ -136,10 +138,10 @@ class Optimizers:
         """Scale the gradients down to the largest norm allowed; returns the norm they had."""
         return clip_grad_norm(self.parameters, self.options.clip or math.inf)
 
-    def step(self):
-        """Update all parameters."""
+    def step(self, executor):
+        """Update all parameters, by the workers of an ``Executor``."""
         for optimizer in self.members.values():
-            optimizer.step()
+            optimizer.step(executor)
 
     def state(self):
         """What the optimisers remember: a dict of arrays, and a dict that JSON can hold."""

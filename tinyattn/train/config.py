@@ -109,8 +109,9 @@ class RunOptions:
     """Device to train on: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
 
     workers: WorkerCount | None = None
-    """Workers that share each batch: processes on Linux, else threads; by default the cores at hand. The last digits of
-    a run depend on their number [workers]."""
+    """Workers that share each batch: processes on Linux, else threads. By default the CPU cores this process may use:
+    the least of its CPU affinity, the container's CPU quota, and OMP_NUM_THREADS. The last digits of a run depend on
+    their number [workers]."""
 
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the parameters and activations."""

@@ -8,7 +8,9 @@ from ..autograd import no_grad
 from ..backend import Random
 from ..data import evaluation_batches
 from ..nn import evaluating
-from .step import IGNORED_TARGET, PlainStep, batch_loss
+from ..ops.losses import IGNORE_INDEX
+from .parallel import SerialExecutor
+from .step import batch_loss
 
 CHARACTERS_AT_ONCE = 2048  # enough for the matrix products, little enough to stay near the cache
 
@@ -20,7 +22,7 @@ class Stopped(Exception):
     """An evaluation or a sample was asked to stop before its end."""
 
 
-def evaluate(model, ids, block_size, prepare=None, step=None, *, characters=None, watch=None):
+def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=None, watch=None):
     """The mean loss over ``ids``, in windows that follow each other and so cover it once.
 
     The model is in evaluation mode meanwhile, and every module has its own mode back afterwards, also
@@ -32,8 +34,7 @@ def evaluate(model, ids, block_size, prepare=None, step=None, *, characters=None
         block_size: characters in a window.
         prepare: ``(inputs, targets, random) -> (inputs, targets)``, what the model's task makes of a batch;
             the same random numbers are given each time, so that two evaluations can be compared.
-        step: a ``ParallelStep`` or ``PlainStep`` of this model, which shares the batches among its workers;
-            one after the other by default.
+        executor: an ``Executor`` of this model that shares the batches among its workers; serial by default.
         characters: how many are evaluated at most, in whole windows spread evenly over ``ids``, the same ones
             each time; None for all.
         watch: ``(done, total)`` is called with numbers of characters, several times a second; what it raises
@@ -43,7 +44,7 @@ def evaluate(model, ids, block_size, prepare=None, step=None, *, characters=None
         Nats for each target that counts, a float; the sum is kept in float64, in the order of the text. It does
         not depend on the number of workers or on how long anything takes.
     """
-    step = step or PlainStep(model)
+    executor = executor or SerialExecutor(model)
     batch_size = max(1, CHARACTERS_AT_ONCE // block_size)
     batches = evaluation_batches(ids, block_size, batch_size, characters)
     if prepare is not None:
@@ -52,8 +53,8 @@ def evaluate(model, ids, block_size, prepare=None, step=None, *, characters=None
     loss, count, done = 0.0, 0, 0
     size = evaluated_characters(len(ids), block_size, characters)
     with evaluating(model):
-        for piece in _pieces(batches, step.workers):
-            for total, number in step.map(_summed_loss, piece):
+        for piece in _pieces(batches, executor.workers):
+            for total, number in executor.map(_summed_loss, piece):
                 loss, count = loss + total, count + number
             done += sum(inputs.size for inputs, _ in piece)
             if watch is not None:
@@ -93,6 +94,6 @@ def _pieces(batches, workers):
 
 def _summed_loss(model, batch):
     inputs, targets = batch
-    count = int(np.count_nonzero(targets != IGNORED_TARGET))
+    count = int(np.count_nonzero(targets != IGNORE_INDEX))
     with no_grad():
         return float(batch_loss(model, inputs, targets).item()) * count, count

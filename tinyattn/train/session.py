@@ -13,8 +13,8 @@ from ..data.corpus import CORPORA
 from ..generate import generate
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
+from .parallel import available_cores
 from .parallel.mpi import Processes
-from .parallel.threads import available_cores
 from .storage.arrays import DamagedFileError, check_arrays, check_finite
 from .storage.run_directory import RunDirectory
 from .storage.seal import RunWarning
@@ -335,7 +335,5 @@ def _trainer(config, run, dataset, model, streams, processes):
     model.train()
     optimizers = build_optimizers(model, config)
     task = build_task(model, config)
-    step_function = build_step(model, config, processes.communicator)
-    for optimizer in optimizers.members.values():
-        step_function.work_for(optimizer)
+    step_function = build_step(model, config, optimizers, processes.communicator)
     return Trainer(config, run, dataset, model, task, optimizers, step_function, streams, processes)

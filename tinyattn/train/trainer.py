@@ -15,7 +15,7 @@ import numpy as np
 from ..data import Batches, InputError
 from ..generate import generate
 from .evaluation import Stopped, evaluate, evaluated_characters
-from .parallel.mpi import shared_key
+from .parallel.mpi import rank_key
 from .storage.arrays import first_not_finite
 from .storage.metrics import Metrics
 
@@ -106,7 +106,7 @@ class Trainer:
         model: a module in training mode.
         optimizers: ``Optimizers`` over the model's parameters.
         task: what makes inputs and targets of a batch, or None (``build_task``).
-        step_function: a ``ParallelStep`` or a ``PlainStep`` of the model.
+        step_function: ``BatchStep`` of the model.
         streams: dict of name to ``Random``: batches, masks, dropout, samples.
         processes: ``Processes`` that train together.
     """
@@ -158,7 +158,7 @@ class Trainer:
         try:
             return self._train(display, should_stop)
         finally:
-            self.step_function.close()
+            self.step_function.executor.close()
             self.run.unlock()
 
     def _train(self, display, should_stop):
@@ -255,7 +255,7 @@ class Trainer:
         rate = self.optimizers.set_learning_rate(self.step)
         began = time.perf_counter()
         rows = self.processes.rows(len(inputs))
-        key = shared_key(self.streams["dropout"].key(), self.processes.rank)
+        key = rank_key(self.streams["dropout"].key(), self.processes.rank)
         try:
             loss = self.step_function(inputs[rows], targets[rows], key)
         except Exception:
@@ -267,7 +267,7 @@ class Trainer:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._refuse(loss, norm, rate)
         self._updating = True
-        self.optimizers.step()
+        self.optimizers.step(self.step_function.executor)
         self._updating = False
         now = time.perf_counter()
         self.seconds = now - self._began
@@ -314,7 +314,7 @@ class Trainer:
             validation,
             block_size,
             self.task,
-            self.step_function,
+            self.step_function.executor,
             characters=most,
             watch=watch,
         )

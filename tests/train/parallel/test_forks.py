@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.autograd.modes import Mode, current_mode
+from tinyattn.autograd.modes import watch_operations
 from tinyattn.backend import pool, shared
-from tinyattn.train.parallel import forks
-from tinyattn.train.parallel.forks import Forks, WorkerError
-from tinyattn.train.parallel.index_queue import Turns
-from tinyattn.train.parallel.step import ParallelStep
-from tinyattn.train.step import PlainStep
+from tinyattn.train.parallel import ForkExecutor, SerialExecutor, WorkerError, forks, make_executor
+from tinyattn.train.parallel.index_queue import IndexQueue
+from tinyattn.train.step import BatchStep
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
 
@@ -53,10 +51,13 @@ def model():
 
 
 @pytest.fixture
-def step(model):
-    step = ParallelStep(model, 3, processes=True)
-    yield step
-    step.close()
+def workers(model, executor_of):
+    return executor_of(model, 3, True)
+
+
+@pytest.fixture
+def step(workers):
+    return BatchStep(workers)
 
 
 def batch(*rows):
@@ -68,15 +69,15 @@ def about_the_process(model, item):
     return os.getpid(), model.training, model.dropout.training, model.bias.requires_grad, item
 
 
-def test_each_worker_is_a_process_of_its_own_and_the_caller_is_the_first(step):
-    found = step.map(about_the_process, ["a", "b", "c"])
+def test_each_worker_is_a_process_of_its_own_and_the_caller_is_the_first(workers):
+    found = workers.map(about_the_process, ["a", "b", "c"])
     assert [item for *_, item in found] == ["a", "b", "c"]
     assert found[0][0] == os.getpid()
     assert len({process for process, *_ in found}) == 3
-    assert step.map(about_the_process, ["a", "b", "c"]) == found  # the same ones again
+    assert workers.map(about_the_process, ["a", "b", "c"]) == found  # the same ones again
 
 
-def test_copies_see_the_present_values_modes_and_which_gradients_are_wanted(step, model):
+def test_workers_see_the_present_values_modes_and_which_gradients_are_wanted(step, model, workers):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
     model.weight.data = np.array([10.0, -1.0])
@@ -84,7 +85,7 @@ def test_copies_see_the_present_values_modes_and_which_gradients_are_wanted(step
     model.bias.requires_grad = False
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [10.0, -1.0]))
     assert model.bias.grad is None
-    for _, training, dropout_training, wanted, _ in step.map(about_the_process, range(3)):
+    for _, training, dropout_training, wanted, _ in workers.map(about_the_process, range(3)):
         assert (training, dropout_training, wanted) == (True, False, False)
 
 
@@ -98,7 +99,7 @@ def test_gradients_are_the_callers_own_and_stay_when_the_next_step_writes(step, 
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_a_copys_error_is_raised_in_the_caller_with_where_it_arose(step, position):
+def test_an_error_in_a_worker_is_raised_in_the_caller_with_its_traceback(step, position):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     wrong = inputs.copy()
     wrong[position] = 13
@@ -110,7 +111,7 @@ def test_a_copys_error_is_raised_in_the_caller_with_where_it_arose(step, positio
     assert np.isfinite(step(inputs, targets, key=0))  # and it can go on
 
 
-def test_a_copy_that_has_died_is_named_and_nothing_hangs(step):
+def test_a_worker_that_has_died_is_named_and_nothing_hangs(step):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     step(inputs, targets, key=0)
     inputs[2] = 9
@@ -119,7 +120,7 @@ def test_a_copy_that_has_died_is_named_and_nothing_hangs(step):
             step(inputs, targets, key=0)
 
 
-def test_a_process_that_cannot_be_made_is_told(step, monkeypatch):
+def test_a_worker_that_cannot_be_forked_is_named(step, monkeypatch):
     def fork():
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
@@ -128,8 +129,8 @@ def test_a_process_that_cannot_be_made_is_told(step, monkeypatch):
         step(*batch([1, 2], [3, 4], [5, 6]), key=0)
 
 
-def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, monkeypatch):
-    step = ParallelStep(model, 2, processes=True)
+def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, executor_of):
+    step = BatchStep(executor_of(model, 2, True))
     step(*batch([1, 2], [3, 4]), key=0)
     original = model.loss
 
@@ -142,7 +143,6 @@ def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, 
     model.loss = original
     inputs, targets = batch([1, 2], [5, 6])
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
-    step.close()
 
 
 def test_a_model_that_changed_its_type_is_refused(step, model):
@@ -150,7 +150,7 @@ def test_a_model_that_changed_its_type_is_refused(step, model):
     step(inputs, targets, key=0)
     model.to("float32")
     with pytest.raises(
-        RuntimeError, match=r"shape \(2,\) \(float64\) now .*float32.*make the step"
+        RuntimeError, match=r"shape \(2,\) \(float64\) now .*float32.*make the executor"
     ):
         step(inputs, targets, key=0)
 
@@ -166,26 +166,31 @@ def items_in(zeros):
     return [(zeros((3,), np.float32), [zeros((), np.int64)]) for _ in range(6)]
 
 
-def test_work_on_shared_arrays_is_done_by_the_processes_and_on_others_by_threads(step):
-    for zeros, expected in ((shared.zeros, 3), (np.zeros, 1)):
-        items = items_in(zeros)
-        step.for_each(write_process, items)
-        step.for_each(write_process, [])
-        assert all((numbers == 1).all() for numbers, _ in items)
-        assert len({int(process) for _, (process,) in items}) == expected
+def test_work_on_shared_arrays_is_done_by_all_processes(workers):
+    items = items_in(shared.zeros)
+    workers.for_each(write_process, items)
+    workers.for_each(write_process, [])
+    assert all((numbers == 1).all() for numbers, _ in items)
+    assert len({int(process) for _, (process,) in items}) == 3
 
 
-def test_work_with_other_arrays_or_functions_is_left_to_threads(step):
+def test_work_on_private_arrays_is_refused_before_any_of_it_is_done(workers):
     written = np.zeros(8)
+    for function, items in (
+        (write_process, items_in(np.zeros)),
+        (functools.partial(write_into, out=written), range(8)),
+        (write_item, [{"out": written, "place": place} for place in range(8)]),
+    ):
+        with pytest.raises(TypeError, match=r"private memory: call share\(optimizer\)"):
+            workers.for_each(function, items)
+    np.testing.assert_array_equal(written, 0)
 
-    def put(place, out=written):
-        out[place] += 1
 
-    step.for_each(put, range(8))
-    step.for_each(functools.partial(put, out=written), range(8))
-    step.for_each(functools.partial(write_into, out=written), range(8))
-    step.for_each(write_item, [{"out": written, "place": place} for place in range(8)])
-    np.testing.assert_array_equal(written, 4)
+def test_an_optimizer_that_is_not_shared_is_refused(workers):
+    parameter = ta.nn.Parameter(np.ones(1 << 18))
+    parameter.grad = ta.tensor(np.ones(1 << 18))
+    with pytest.raises(TypeError, match="private memory"):
+        ta.optim.AdamW([parameter]).step(workers)
 
 
 def write_item(item):
@@ -198,44 +203,46 @@ def write_into(place, out):
     out[place] += 1
 
 
-def test_more_items_than_there_are_turns_are_all_worked_on(step):
-    written = shared.zeros((Turns.most + 1,), np.float32)
-    step.for_each(functools.partial(write_place, written), range(written.size))
-    step.for_each(functools.partial(write_place, written), range(Turns.most))
-    np.testing.assert_array_equal(written, [2] * Turns.most + [1])
+def test_more_items_than_the_queue_holds_are_all_worked_on(workers):
+    written = shared.zeros((IndexQueue.capacity + 1,), np.float32)
+    workers.for_each(functools.partial(write_place, written), range(written.size))
+    workers.for_each(functools.partial(write_place, written), range(IndexQueue.capacity))
+    np.testing.assert_array_equal(written, [2] * IndexQueue.capacity + [1])
 
 
 def write_place(written, place):
     written[place] += 1
 
 
-def test_memory_that_a_copy_does_not_have_is_named(step):
-    step.map(about_the_process, range(3))
+def test_memory_that_a_worker_does_not_have_is_named(workers):
+    workers.map(about_the_process, range(3))
     written = shared.zeros((8,), np.float32)
     with pytest.raises(RuntimeError, match="forked before that was made"):
-        step.for_each(functools.partial(write_place, written), range(8))
+        workers.for_each(functools.partial(write_place, written), range(8))
 
 
-def test_turns_that_nobody_took_are_forgotten(step):
+def test_indices_that_nobody_took_are_discarded(workers):
     written = shared.zeros((6,), np.float32)
     with pytest.raises(IndexError):
-        step.for_each(functools.partial(write_place, written), [100] * 6)
+        workers.for_each(functools.partial(write_place, written), [100] * 6)
     written[...] = 0
-    step.for_each(functools.partial(write_place, written), [0, 1])
+    workers.for_each(functools.partial(write_place, written), [0, 1])
     np.testing.assert_array_equal(written, [1, 1, 0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("make", [ta.optim.SGD, ta.optim.AdamW])
-def test_an_optimiser_that_comes_after_the_first_step_is_worked_for_too(step, model, make):
+def test_an_optimizer_that_is_shared_after_the_first_step_is_updated_by_the_workers(
+    step, workers, model, make
+):
     ids = batch([1, 2], [3, 4], [5, 6])
     first = step(*ids, key=0)
     big = ta.nn.Parameter(np.ones(1 << 18))
     optimizer = make([*model.parameters(), big], lr=0.1)
-    step.work_for(optimizer)
+    step = BatchStep(workers, [optimizer])
     for _ in range(2):
         big.grad = ta.tensor(np.ones(1 << 18))
         step(*ids, key=0)
-        optimizer.step()
+        optimizer.step(workers)
     assert step(*ids, key=0) < first
     assert len(set(big.tolist())) == 1 and big.numpy()[0] < 1
     assert shared.is_shared(model.weight._data)
@@ -251,10 +258,10 @@ def unspeakable(model, item):
     return lambda: 0
 
 
-def test_an_answer_that_cannot_be_sent_is_the_callers_error(step):
-    with pytest.raises(Exception, match="pickle"):
-        step.map(unspeakable, range(3))
-    assert len(step.map(about_the_process, range(3))) == 3
+def test_an_answer_that_cannot_be_sent_is_the_callers_error(workers):
+    with pytest.raises(Exception, match="local object"):
+        workers.map(unspeakable, range(3))
+    assert len(workers.map(about_the_process, range(3))) == 3
 
 
 def test_a_worker_that_died_is_replaced_at_the_next_call(step):
@@ -264,9 +271,9 @@ def test_a_worker_that_died_is_replaced_at_the_next_call(step):
     assert np.isfinite(step(inputs, targets, key=0))
 
 
-def test_an_interruption_while_copies_are_made_leaves_none(step, monkeypatch):
+def test_an_interruption_while_workers_are_forked_leaves_none(step, monkeypatch):
     made = []
-    original = forks._Copy
+    original = forks._Worker
 
     def interrupted(*arguments):
         if made:
@@ -275,16 +282,16 @@ def test_an_interruption_while_copies_are_made_leaves_none(step, monkeypatch):
         return made[0]
 
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
-    monkeypatch.setattr(forks, "_Copy", interrupted)
+    monkeypatch.setattr(forks, "_Worker", interrupted)
     with pytest.raises(KeyboardInterrupt):
         step(inputs, targets, key=0)
-    monkeypatch.setattr(forks, "_Copy", original)
+    monkeypatch.setattr(forks, "_Worker", original)
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
 
 
-def test_a_copy_made_while_another_thread_holds_the_pools_lock_works(step):
+def test_a_worker_forked_while_another_thread_holds_the_pools_lock_works(workers):
     with pool._lock:
-        assert len(step.map(allocating, range(3))) == 3
+        assert len(workers.map(allocating, range(3))) == 3
 
 
 def allocating(model, item):
@@ -297,11 +304,11 @@ def test_nothing_stays_open(model):
 
     before, children = descriptors(), set(multiprocessing.active_children())
     for closed in (True, False) * 3:
-        step = ParallelStep(model, 3, processes=True)
-        step.map(about_the_process, range(3))
+        workers = ForkExecutor(model, 3)
+        workers.map(about_the_process, range(3))
         if closed:
-            step.close()
-        del step
+            workers.close()
+        del workers
     deadline = time.monotonic() + 10
     while set(multiprocessing.active_children()) - children and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -309,8 +316,8 @@ def test_nothing_stays_open(model):
     assert descriptors() <= before
 
 
-def test_a_step_that_is_dropped_ends_its_copies_while_a_later_one_lives(model):
-    first, second = (ParallelStep(model, 2, processes=True) for _ in range(2))
+def test_an_executor_that_is_dropped_ends_its_workers_while_a_later_one_lives(model):
+    first, second = (ForkExecutor(model, 2) for _ in range(2))
     (_, (copy, *_)) = first.map(about_the_process, range(2))
     second.map(about_the_process, range(2))
     del first
@@ -322,8 +329,8 @@ def test_a_step_that_is_dropped_ends_its_copies_while_a_later_one_lives(model):
 
 
 def in_daemon(pipe):
-    step = ParallelStep(Scaled(), 2, processes=True)
-    pipe.send([process for process, *_ in step.map(about_the_process, range(2))])
+    workers = make_executor(Scaled(), 2)
+    pipe.send([process for process, *_ in workers.map(about_the_process, range(2))])
 
 
 def test_a_process_that_may_have_no_children_works_with_threads():
@@ -331,38 +338,58 @@ def test_a_process_that_may_have_no_children_works_with_threads():
     here, there = context.Pipe()
     daemon = context.Process(target=in_daemon, args=(there,), daemon=True)
     daemon.start()
+    there.close()  # or a daemon that fails would be waited for
     assert here.recv() == [daemon.pid] * 2
     daemon.join()
 
 
-def test_modes_other_than_the_plain_one_are_left_to_threads(step):
-    assert Forks.possible()
-    with ta.detect_anomaly():
-        assert not Forks.possible()
-        processes = {process for process, *_ in step.map(about_the_process, range(3))}
-        assert processes == {os.getpid()}
-    assert current_mode.get() == Mode()
+def test_operations_of_workers_cannot_be_watched(workers):
+    with watch_operations(print), pytest.raises(RuntimeError, match="cannot be watched"):
+        workers.map(about_the_process, range(3))
+    assert len(workers.map(about_the_process, range(3))) == 3
 
 
-def test_closing_ends_the_processes(model):
-    before = set(multiprocessing.active_children())
-    step = ParallelStep(model, 3, processes=True)
-    for rows in (2, 3, 3):  # a shard fewer, and then no more than there are
-        step(*batch(*[[1, 2], [3, 4], [5, 6]][:rows]), key=0)
-    copies = set(multiprocessing.active_children()) - before
-    assert len(copies) == 2
-    step.close()
-    assert not any(copy.is_alive() for copy in copies)
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, number):
+    processes = [process for process, *_ in workers.map(about_the_process, range(3))]
+    caught = []
+    previous = signal.signal(number, lambda number, frame: caught.append(number))
+    try:
+        for process in processes:
+            os.kill(process, number)
+    finally:
+        signal.signal(number, previous)
+    assert caught == [number]
+    assert [process for process, *_ in workers.map(about_the_process, range(3))] == processes
+
+
+def test_a_signal_during_the_fork_is_for_the_first_process_only(workers, monkeypatch):
+    """It waits until a worker ignores it, and reaches the first process afterwards."""
+    original, blocked = pool.forget, shared.zeros((1,), bool)
+
+    def forget():
+        os.kill(os.getpid(), signal.SIGUSR1)  # ignored, or this worker ends
+        blocked[...] = signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        original()
+
+    monkeypatch.setattr(pool, "forget", forget)
+    assert len(workers.map(about_the_process, range(3))) == 3
+    assert not blocked
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 KILLED = """
 import multiprocessing, os, sys, time
 import numpy as np
 import tinyattn as ta
-from tinyattn.train.parallel.step import ParallelStep
+from tinyattn.train.parallel import ForkExecutor
+from tinyattn.train.step import BatchStep
 ta.manual_seed(0)
 model = ta.models.GPT(ta.models.GPTConfig.gpt2(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))
-step = ParallelStep(model, 3, processes=True)
+step = BatchStep(ForkExecutor(model, 3))
 ids = np.array([[0, 1, 2, 3]] * 3)
 step(ids, ids, key=0)
 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
@@ -373,7 +400,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("way", ["end", "kill", "interrupt"])
-def test_copies_end_with_the_first_process_whatever_ends_it(way):
+def test_workers_end_with_the_first_process_whatever_ends_it(way):
     first = subprocess.Popen(
         [sys.executable, "-c", KILLED, way],
         stdout=subprocess.PIPE,
@@ -403,10 +430,9 @@ def is_alive(process):
         return False
 
 
-def test_dropout_and_tied_weights_are_those_of_one_process():
+def test_dropout_and_tied_weights_are_those_of_one_process(executor_of):
     def gradients(step):
         loss = step(ids, ids[:, ::-1].copy(), key=5)
-        step.close()
         return loss, {name: p.grad.numpy() for name, p in step.model.named_parameters()}
 
     def make():
@@ -417,10 +443,10 @@ def test_dropout_and_tied_weights_are_those_of_one_process():
         return ta.models.GPT(config)
 
     ids = np.random.default_rng(0).integers(0, 7, (4, 6))
-    by_threads = gradients(ParallelStep(make(), 2))
-    by_processes = gradients(ParallelStep(make(), 2, processes=True))
+    by_threads = gradients(BatchStep(executor_of(make(), 2)))
+    by_processes = gradients(BatchStep(executor_of(make(), 2, True)))
     assert by_threads[0] == by_processes[0]
     for name, gradient in by_threads[1].items():
         np.testing.assert_array_equal(by_processes[1][name], gradient, err_msg=name)
-    whole = PlainStep(make().eval())
+    whole = BatchStep(SerialExecutor(make().eval()))
     assert whole(ids, ids, key=5) != by_threads[0]

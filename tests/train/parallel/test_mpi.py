@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinyattn.train.config import make_config
-from tinyattn.train.parallel.mpi import Processes, launched_processes, shared_key
+from tinyattn.train.parallel.mpi import Processes, launched_processes, rank_key
 from tinyattn.train.session import begin
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
@@ -38,8 +38,8 @@ def test_the_shares_cover_every_row_once(size):
 
 
 def test_every_process_has_random_draws_of_its_own():
-    assert shared_key(7, 0) == 7
-    assert len({shared_key(7, rank) for rank in range(20)}) == 20
+    assert rank_key(7, 0) == 7
+    assert len({rank_key(7, rank) for rank in range(20)}) == 20
 
 
 def test_alone_where_no_launcher_says_otherwise(monkeypatch):

@@ -1,126 +1,143 @@
-"""Worker processes: copies of this one that compute beside it, each with an interpreter's lock of its own.
+"""Forked worker processes, each with its own GIL.
 
-The step of a small model is some eight hundred short NumPy calls. Each gives the interpreter's lock up and takes it
-back, and a thread that waits for the lock is woken late: two threads of one process need a quarter more time than two
-processes do.
-
-What it trades: a copy is this process as it stood when the copy was made. The parameters' values, which of them want
-gradients, and the modules' modes are told to it before each piece of work; of any other change to the model, such as a
-hook or another dropout rate, it learns nothing, and its default random stream is its own. Values and gradients lie in
-memory that all processes see, so that little goes through the pipes. Copies are made by ``fork``, which is safe on
-Linux; elsewhere threads do the work.
+Trade-offs: a worker is a copy of this process as it was when the worker was forked. Before each call it is sent the
+values of the parameters, which of them require gradients, the train/eval modes and the grad mode; it does not see any
+other change of the model, such as a hook or another dropout rate, and has its own default random stream. Values and
+gradients are in shared memory, so that little goes through the pipes. ``fork`` is safe on Linux only.
 """
 
+import atexit
+import contextlib
 import multiprocessing
-import os
 import signal
 import sys
 import threading
 import warnings
 import weakref
+from multiprocessing import util  # noqa: F401  registers its own exit function before ours
 
 import numpy as np
 
-from ...autograd.modes import Mode, current_mode
+from ...autograd.modes import current_mode
 from ...backend import pool, shared
 from . import messages
-from .index_queue import Turns
+from .blas_limit import blas_limit
+from .executor import Executor
+from .index_queue import IndexQueue
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
 _SECONDS_TO_END = 5.0
 
-# Held while a copy is made, so that no other copy gets the far end of its pipe and keeps it open.
+# Batch systems and service managers send these to all processes of a job, where the first one still has to save.
+# Windows has only the first two.
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_IGNORED_SIGNALS = {getattr(signal, name, signal.SIGINT) for name in _NAMES}
+
+# Held during a fork, so that no other worker inherits the far end of the new pipe and keeps it open.
 _forking = threading.Lock()
 _open_pipes = weakref.WeakSet()
 
 
+@atexit.register  # before multiprocessing's own exit function, which waits for the workers to end
+def _close_pipes():
+    for pipe in list(_open_pipes):
+        pipe.close()
+
+
 class WorkerError(RuntimeError):
-    """A worker process could not be made, or has ended."""
+    """A worker process could not be started, or has ended."""
 
 
-class Forks:
-    """Copies of this process that call functions on its model.
+def unavailable():
+    """Why this process cannot fork workers, for the user; None if it can."""
+    if sys.platform != "linux":
+        return "fork is safe on Linux only"
+    if multiprocessing.current_process().daemon:
+        return "daemon processes must not have children"
+    return None
+
+
+class ForkExecutor(Executor):
+    """Calls functions in forked processes and the calling thread.
+
+    The workers are forked when they are first needed.
 
     Args:
-        model: a module on the CPU.
-        parameters: those of its parameters whose values and gradients are exchanged.
-        count: the most processes there will be, this one included. The others are made when they are first needed.
+        model: a module on the CPU. Make the executor after changing its parameters' shapes and dtypes.
+        workers: number of processes, the calling one included.
+
+    Raises (``run``, ``for_each`` and ``map``):
+        WorkerError: if a worker cannot be forked, or has ended. The next call forks new ones.
+        RuntimeError: if a parameter has another shape or dtype than before, or inside ``watch_operations``.
     """
 
-    def __init__(self, model, parameters, count):
-        self._model = model
+    def __init__(self, model, workers):
+        super().__init__(model, workers)
         self._modules = list(model.modules())
-        self._parameters = parameters
-        self._count = count
-        self._copies = []
-        self._turns = None
+        self._parameters = model.parameters()
+        self._processes = []
+        self._queue = IndexQueue()
 
-    @staticmethod
-    def possible():
-        """Whether copies of this process can be made, and would see what the caller's modes ask for."""
-        return (
-            sys.platform == "linux"
-            and not multiprocessing.current_process().daemon  # may have no processes of its own
-            and current_mode.get() == Mode()
-        )
-
-    def run(self, function, items, meanwhile=None):
-        """``function(model, item)`` of each item, the first here and each of the others in a copy, in order.
-
-        Args:
-            function: one that a module defines; returns ``(value, gradients)``: what can be pickled, and a dict
-                ``{parameter: array}``. The copies' gradients are views of memory that the next call writes to.
-            items: as many as there are processes, or fewer; what can be pickled. Arrays in shared memory are not
-                copied.
-            meanwhile: called with the first result, while the copies may still be at work.
-
-        Raises:
-            Exception: the first one of the calls, in their order, once all have ended.
-            WorkerError: if a copy cannot be made, or has ended. The next call makes new ones.
-            RuntimeError: if the model has got parameters of another kind.
-        """
+    def run(self, function, items, receive, copy_arrays=True):
+        busy = []
         try:
-            self._begin(len(items))
-            self._publish()
-            busy = self._copies[: len(items) - 1]
-            settings = self._settings()
-            for copy, item in zip(busy, items[1:], strict=True):
-                copy.send((settings, function, item))
-            outcomes = [_outcome(function, self._model, items[0])]
-            if meanwhile is not None and outcomes[0][1] is None:
-                meanwhile(outcomes[0][0])
-            outcomes += [copy.receive() for copy in busy]
+            with blas_limit(self.blas_threads):
+                if len(items) > 1:
+                    busy = self._start(len(items) - 1)
+                    state = self._publish()
+                for worker, item in zip(busy, items[1:]):
+                    worker.send(messages.pack((state, function, item), copy_arrays))
+                error = None
+                try:
+                    receive(function(self.model, items[0]))
+                except Exception as first:
+                    error = first
+                for worker in busy:
+                    (value, present), failure = worker.receive()
+                    if error is None:
+                        error = failure
+                    if error is None:
+                        receive(
+                            (value, {self._parameters[i]: worker.gradients[i] for i in present})
+                        )
         except BaseException:
-            # An interruption, say: the next call shall not get this one's answers.
+            # After an interruption, for example, the next call must not receive the answers to this one.
             self.close()
             raise
-        errors = [error for _, error in outcomes if error is not None]
-        if any(isinstance(error, WorkerError) for error in errors):
-            self.close()
-        if errors:
-            raise errors[0]
-        return [outcomes[0][0]] + [
-            (value, {self._parameters[i]: copy.gradients[i] for i in present})
-            for copy, ((value, present), _) in zip(busy, outcomes[1:], strict=True)
-        ]
+        if error is not None:
+            raise error
 
-    def share(self, function, items):
-        """Call ``function`` on each of at most ``Turns.most`` items, by whichever process is free.
+    def for_each(self, function, items):
+        items = list(items)
+        for start in range(0, len(items), IndexQueue.capacity):
+            part = items[start : start + IndexQueue.capacity]
+            self._queue.fill(len(part))
+            work = (function, part, self._queue)
+            count = min(self.workers, len(part))
+            self.run(_call_on_queue, [work] * count, lambda _: None, copy_arrays=False)
 
-        Args:
-            function: one that a module defines, or a partial of one, for what it writes into shared memory.
-            items: what can be pickled; it goes to all processes.
+    def share(self, optimizer):
+        optimizer.share_memory()
+        self.close()  # workers forked later have this memory too
 
-        Raises:
-            As ``run``.
-        """
-        count = min(self._count, len(items))
-        self._begin(count)
-        self._turns.deal(len(items))
-        self.run(_take_turns, [(function, items, self._turns)] * count)
+    def _start(self, count):
+        """The first ``count`` workers, forked where there are fewer."""
+        if not self._processes:
+            self._values = [
+                array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
+                for array in (parameter._data for parameter in self._parameters)
+            ]
+        try:
+            for number in range(len(self._processes) + 1, count + 1):
+                self._processes.append(_Worker(number, _zeros_like(self._values), self._serve))
+        except OSError as error:
+            raise WorkerError(
+                f"no worker process could be forked ({error.strerror}): ask for fewer workers"
+            ) from error
+        return self._processes[:count]
 
     def _publish(self):
-        """Let the copies see the parameters' present values."""
+        """Copy the parameters' values to shared memory; returns the rest of the state that workers need."""
         for parameter, seen in zip(self._parameters, self._values, strict=True):
             data = parameter._data
             if data is seen:
@@ -128,84 +145,58 @@ class Forks:
             if data.shape != seen.shape or data.dtype != seen.dtype:
                 raise RuntimeError(
                     f"a parameter of shape {seen.shape} ({seen.dtype}) now has shape {data.shape} "
-                    f"({data.dtype}): make the step after changing the model"
+                    f"({data.dtype}): make the executor after changing the model"
                 )
             np.copyto(seen, data)
+        mode = current_mode.get()
+        if mode.watch is not None:
+            raise RuntimeError("operations in worker processes cannot be watched: use one worker")
+        return (
+            mode._replace(outer=None),
+            [module.training for module in self._modules],
+            [parameter.requires_grad for parameter in self._parameters],
+        )
 
-    def _settings(self):
-        """What beside values may change between two calls."""
-        modes = [module.training for module in self._modules]
-        return modes, [parameter.requires_grad for parameter in self._parameters]
+    def _take_on(self, state):
+        """In a worker: set the grad mode, the train/eval modes and the requires_grad flags."""
+        mode, training, required = state
+        current_mode.set(mode)
+        for module, one in zip(self._modules, training, strict=True):
+            if module.training is not one:
+                module.training = one
+        for parameter, one in zip(self._parameters, required, strict=True):
+            if parameter.requires_grad is not one:
+                parameter.requires_grad = one
 
-    def _apply(self, settings):
-        modes, wanted = settings
-        for module, mode in zip(self._modules, modes, strict=True):
-            if module.training is not mode:
-                module.training = mode
-        for parameter, requires_grad in zip(self._parameters, wanted, strict=True):
-            if parameter.requires_grad is not requires_grad:
-                parameter.requires_grad = requires_grad
-
-    def _begin(self, count):
-        """Make copies, as far as there are fewer than ``count`` processes."""
-        try:
-            if self._turns is None:
-                self._turns = Turns()
-                self._values = [
-                    array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
-                    for array in (parameter._data for parameter in self._parameters)
-                ]
-            for number in range(len(self._copies) + 1, count):
-                self._copies.append(_Copy(number, _zeros_like(self._values), self._serve))
-        except OSError as error:
-            self.close()
-            raise WorkerError(
-                f"no worker process could be made ({error.strerror}): ask for fewer workers"
-            ) from error
-        except BaseException:
-            self.close()
-            raise
-
-    def _serve(self, copy):
-        """What a copy does until the pipe to it is closed."""
+    def _serve(self, worker):
+        """In a worker: answer messages until the pipe is closed."""
         for parameter, seen in zip(self._parameters, self._values, strict=True):
             parameter._data = seen
-        while True:
-            try:
-                packed = copy.pipe.recv_bytes()
-            except (EOFError, OSError):
-                return
-            answer = self._answer(copy, packed)
-            try:
-                copy.pipe.send_bytes(answer)
-            except OSError:
-                return
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                worker.pipe.send_bytes(self._answer(worker, worker.pipe.recv_bytes()))
 
-    def _answer(self, copy, packed):
-        """``(result, error)``, packed, as ``_Copy.receive`` passes it on; gradients are left in shared memory."""
+    def _answer(self, worker, packed):
+        """The packed answer to a message, as ``_Worker.receive`` expects it; gradients stay in shared memory."""
         try:
-            settings, function, item = messages.unpack(packed)
-            self._apply(settings)
-            value, gradients = function(self._model, item)
+            state, function, item = messages.unpack(packed)
+            self._take_on(state)
+            value, gradients = function(self.model, item)
             present = [i for i, p in enumerate(self._parameters) if p in gradients]
             for i in present:
-                copy.gradients[i][...] = gradients[self._parameters[i]]
+                worker.gradients[i][...] = gradients[self._parameters[i]]
             return messages.pack(((value, present), None))
         except Exception as error:
-            return messages.pack((None, messages.portable(error)))
+            return messages.pack(((None, []), messages.portable(error)))
 
     def close(self):
-        """End the copies."""
-        for copy in self._copies:
-            copy.close()
-        self._copies = []
-        if self._turns is not None:
-            self._turns.close()
-            self._turns = None
+        for worker in self._processes:
+            worker.close()
+        self._processes = []
 
 
-class _Copy:
-    """A forked process, the pipe to it, and the memory that it leaves gradients in."""
+class _Worker:
+    """A forked process, the pipe to it, and the shared memory for its gradients."""
 
     def __init__(self, number, gradients, serve):
         self.number = number
@@ -217,34 +208,38 @@ class _Copy:
             self._process = context.Process(
                 target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
             )
-            # Python warns of other threads, whose locks a copy may find held. A copy computes, and what it locks
-            # for that is made anew (pool.forget); BLAS ends its own threads before a fork.
+            # Python warns that other threads may hold locks during the fork. A worker only computes: the lock it
+            # needs for that is made anew (pool.forget), and BLAS ends its own threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
+            # Signals wait until the worker ignores them.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
+            try:
+                self._process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._far_end.close()
 
     def _live(self, serve):
-        os.setpgid(0, 0)  # a signal to the group is for the first process, which ends the others
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in _IGNORED_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED_SIGNALS)
         pool.forget()
-        for pipe in list(_open_pipes):  # or other copies would not see that theirs are closed
-            pipe.close()
+        _close_pipes()  # or other workers would not see that theirs are closed
         self.pipe = self._far_end
         serve(self)
 
-    def send(self, message):
+    def send(self, packed):
         try:
-            self.pipe.send_bytes(messages.pack(message))
+            self.pipe.send_bytes(packed)
         except OSError:
             raise self._ended() from None
 
     def receive(self):
-        """The answer to what was sent, as (result, error)."""
+        """The answer to what was sent, ``((value, indices of parameters with a gradient), error)``."""
         try:
             result, error = messages.unpack(self.pipe.recv_bytes())
         except (EOFError, OSError):
-            return None, self._ended()
+            raise self._ended() from None
         return result, error and messages.with_traceback(*error)
 
     def _ended(self):
@@ -259,26 +254,15 @@ class _Copy:
 
     def close(self):
         self.pipe.close()
-        self._process.terminate()  # nothing is lost: it has no state of its own
-        self._process.join(_SECONDS_TO_END)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self._process.kill()  # nothing is lost: a worker has no state of its own
+        self._process.join()
 
 
-def _outcome(function, model, item):
-    """``(result, None)``, or ``(None, error)``."""
-    try:
-        return function(model, item), None
-    except Exception as error:
-        return None, error
-
-
-def _take_turns(model, work):
-    """Call a function on those items whose turn this process takes."""
-    function, items, turns = work
-    for number in turns:
-        function(items[number])
+def _call_on_queue(model, work):
+    """Call a function on the items whose indices this process takes."""
+    function, items, queue = work
+    for index in queue:
+        function(items[index])
     return None, {}
 
 

@@ -1,9 +1,7 @@
-"""What worker processes say to each other: values and errors, pickled; arrays in shared memory by their place."""
+"""Messages to and from worker processes: pickled values and errors; arrays in shared memory are sent as addresses."""
 
-import functools
 import io
 import pickle
-import sys
 import traceback
 
 import numpy as np
@@ -11,10 +9,21 @@ import numpy as np
 from ...backend import shared
 
 
-def pack(message):
-    """The bytes of a message; an array in shared memory goes as where it lies, so that both sides use the same one."""
+def pack(message, copy_arrays=True):
+    """The bytes of a message.
+
+    An array in shared memory is sent as its address, so that sender and receiver use the same one; any other is copied.
+
+    Args:
+        copy_arrays: False to refuse other arrays: what the receiver writes into a copy is lost.
+
+    Raises:
+        TypeError: for an array that is refused.
+    """
     packed = io.BytesIO()
-    _Pickler(packed, pickle.HIGHEST_PROTOCOL).dump(message)
+    pickler = _Pickler(packed, pickle.HIGHEST_PROTOCOL)
+    pickler.copy_arrays = copy_arrays
+    pickler.dump(message)
     return packed.getvalue()
 
 
@@ -23,36 +32,23 @@ unpack = pickle.loads
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value):
-        address = shared.address(value) if type(value) is np.ndarray else None
-        return NotImplemented if address is None else (shared.array_at, address)
-
-
-def can_be_sent(value):
-    """Whether another process gets ``value`` as it is, all its arrays being in shared memory.
-
-    >>> can_be_sent([shared.zeros(3), 1.0]), can_be_sent({"x": np.zeros(3)}), can_be_sent(lambda: 0)
-    (True, False, False)
-    """
-    if isinstance(value, (tuple, list)):
-        return all(map(can_be_sent, value))
-    if isinstance(value, dict):
-        return all(map(can_be_sent, value.values()))
-    if isinstance(value, functools.partial):
-        return all(map(can_be_sent, (value.func, value.args, value.keywords)))
-    if isinstance(value, np.ndarray):
-        return shared.is_shared(value)
-    if callable(value):
-        module = sys.modules.get(getattr(value, "__module__", None))
-        return getattr(module, getattr(value, "__qualname__", ""), None) is value
-    return value is None or isinstance(value, (bool, int, float, str, slice, np.generic))
+        if isinstance(value, np.ndarray):
+            if (address := shared.address(value)) is not None:
+                return shared.array_at, address
+            if not self.copy_arrays:
+                raise TypeError(
+                    f"worker processes cannot write to an array of shape {value.shape} in private memory: "
+                    "call share(optimizer) of the executor, or use arrays of backend.shared.zeros"
+                )
+        return NotImplemented
 
 
 class _InWorker(Exception):
-    """Where in another process an error arose: its traceback as text."""
+    """The traceback of an error in a worker process, as text."""
 
 
 def portable(error):
-    """An error as what can be packed: itself or a RuntimeError that names it, and its traceback as text."""
+    """An error as a pair that can be pickled: itself, or a RuntimeError with its message, and its traceback as text."""
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))
@@ -62,6 +58,6 @@ def portable(error):
 
 
 def with_traceback(error, text):
-    """The error that ``portable`` made, with the place where it arose as its cause."""
+    """The error of a pair that ``portable`` made, with the traceback in the worker process as its cause."""
     error.__cause__ = _InWorker(f"\n{text}")
     return error

@@ -1,7 +1,7 @@
-"""One run on several processes: each computes a share of every batch, and the first writes.
+"""MPI: one run on several processes, each of which computes a share of every batch; the first one writes.
 
-``mpiexec -n 2 tinyattn train`` starts the same program twice. Both draw the same weights and the same
-batches from the same streams, so that nothing but gradients has to be sent.
+``mpiexec -n 2 tinyattn train`` starts the same program twice. Both draw the same weights and the same batches from the
+same streams, so that only gradients are sent.
 """
 
 import os
@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 
-# What the launchers of the MPI implementations tell a process about how many there are.
+# Set by the launchers of MPI implementations to the number of processes.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 
 
 class Processes:
-    """The processes that train together; without a communicator, this one alone.
+    """The MPI processes that train together; without a communicator, this process alone.
 
     Args:
         communicator: an mpi4py communicator, or None.
@@ -60,18 +60,18 @@ class Processes:
 
 def launched_processes():
     """The processes that an MPI launcher started together with this one, or this one alone."""
-    sizes = [int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ]
-    if max(sizes, default=1) == 1:
+    sizes = [os.environ.get(name, "") for name in _SIZE_VARIABLES]
+    if max(int(size) if size.isdecimal() else 1 for size in sizes) <= 1:
         return Processes()
     from mpi4py import MPI
 
     return Processes(MPI.COMM_WORLD)
 
 
-def shared_key(key, rank):
-    """A key for random draws that differs between processes.
+def rank_key(key, rank):
+    """The key for random draws of one process, from the key that all have in common.
 
-    >>> shared_key(7, 0), shared_key(7, 1) == shared_key(7, 0)
+    >>> rank_key(7, 0), rank_key(7, 1) == rank_key(7, 0)
     (7, False)
     """
     if rank == 0:
