@@ -1,6 +1,7 @@
 """What the README shows is what happens."""
 
 import contextlib
+import functools
 import io
 import re
 import shlex
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tinyattn as ta
 from tinyattn.cli import main
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -51,3 +53,11 @@ def test_its_printed_lines_are_printed(command):
 def test_the_pictures_it_shows_exist():
     paths = re.findall(r"!\[[^]]*\]\(([^)]+)\)", README)
     assert paths and all((Path(__file__).parents[1] / path).exists() for path in paths)
+
+
+def test_what_it_says_to_those_who_come_from_pytorch_exists():
+    table = README.partition("## Coming from PyTorch")[2].partition("\n## ")[0]
+    names = set(re.findall(r"`[^`]*?\bta\.([a-z]\w*(?:\.\w+)*)", table))
+    assert {"concatenate", "save", "data.ArrayBatches", "optim.schedules.warmup_cosine"} <= names
+    for name in names:
+        functools.reduce(getattr, name.split("."), ta)
