@@ -30,11 +30,20 @@ class Rank:
     def Get_size(self):
         return self.size
 
+    def bcast(self, value):
+        return [7] if value is None else list(value)  # a copy, also in the first process
+
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_the_shares_cover_every_row_once(size):
     rows = np.concatenate([np.arange(12)[Processes(Rank(r, size)).rows(12)] for r in range(size)])
     assert rows.tolist() == list(range(12))
+
+
+def test_the_first_process_keeps_its_own_object_and_the_others_get_copies():
+    made = [7]  # such as a run whose lock it holds
+    assert Processes(Rank(0, 2)).from_first(lambda: made) is made
+    assert Processes(Rank(1, 2)).from_first(lambda: made) == [7]
 
 
 def test_every_process_has_random_draws_of_its_own():

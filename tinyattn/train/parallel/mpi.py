@@ -39,9 +39,10 @@ class Processes:
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def from_first(self, function):
-        """``function()`` of the first process, in every one."""
+        """``function()`` of the first process, in every one: there the value itself, elsewhere a copy."""
         value = function() if self.is_first else None
-        return value if self.communicator is None else self.communicator.bcast(value)
+        copy = value if self.communicator is None else self.communicator.bcast(value)
+        return value if self.is_first else copy
 
     def any(self, flag):
         """Whether ``flag`` holds in any process."""
