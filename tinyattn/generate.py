@@ -9,7 +9,7 @@ import types
 import numpy as np
 
 from .autograd import no_grad
-from .backend import Random, get_backend
+from .backend import Random, get_backend, host_array, listed
 from .models.decoding import Decoder, unsupported
 from .nn import evaluating
 
@@ -41,7 +41,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     [0.625, 0.375, 0.0, 0.0]
     """
     check_sampling(temperature, top_k, top_p)
-    logits = np.asarray(logits)
+    logits = host_array(logits)
     rounding = 16 * np.finfo(logits.dtype).eps if logits.dtype.kind == "f" else 0.0
     logits = logits.astype(np.float64)
     _check_logits(logits)
@@ -207,9 +207,14 @@ def generate(
     Raises:
         ValueError: for an empty text, an argument out of range, or a model whose logits are NaN.
         TypeError: for ids that are no integers, and a model without ``cache()``.
+
+    >>> import tinyattn as ta
+    >>> config = ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4)
+    >>> len(list(ta.generate(ta.models.GPT(config), [1], length=3)))
+    3
     """
     check_sampling(temperature, top_k, top_p)
-    ids = [_whole_number(i, "an id") for i in ids]
+    ids = [_whole_number(i, "an id") for i in listed(ids, "ids")]
     if not ids:
         raise ValueError("there is nothing to continue: give at least one id")
     length = _whole_number(length, "length")

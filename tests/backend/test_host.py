@@ -13,6 +13,7 @@ from tinyattn.data import (
     split_text,
     unigram_loss,
 )
+from tinyattn.generate import sample_probabilities
 from tinyattn.models.encoder import mask_tokens
 
 MASK = [False, False, True]
@@ -58,6 +59,7 @@ ENTRANCES = {
     "parameter": lambda x: ta.nn.Parameter(NUMBERS),
     "state": lambda x: ta.nn.LayerNorm(3, bias=False).load_state_dict({"weight": NUMBERS}),
     "masked language": lambda x: mask_tokens(IDS, vocabulary_size=5),
+    "probabilities": lambda x: sample_probabilities(NUMBERS),
     "split": lambda x: split_text(np.ma.array(np.arange(100)), 8),
     "batches": lambda x: Batches(IDS, 1, 1, Random(0)),
     "evaluation": lambda x: list(evaluation_batches(IDS, 1, 1)),
@@ -160,6 +162,7 @@ COLLECTIONS = {
     "params of gradcheck": lambda x: ta.gradcheck(ta.exp, np.ones(2), params={x}),
     "vocabulary": lambda x: CharVocabulary(set("abc")),
     "ids": lambda x: CharVocabulary("abc").decode({0, 2}),
+    "ids to continue": lambda x: ta.generate(ta.nn.Linear(1, 1), {0, 2}, 3),
 }
 
 
