@@ -1,7 +1,9 @@
 """Text is read to the character, and what cannot be read is refused in one sentence."""
 
+import errno
 import hashlib
 import http.server
+import os
 import threading
 
 import pytest
@@ -106,6 +108,45 @@ def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
         InputError, match=r"cannot keep Tiny Shakespeare in .*file.* TINYATTN_CACHE"
     ):
         shakespeare_corpus(server.url, "0" * 64, tmp_path / "file" / "folder")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError("Pooch could not write to data cache folder"),
+        PermissionError(errno.EACCES, "Permission denied", "folder"),
+        OSError(errno.EROFS, "Read-only file system"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+)
+def test_a_disk_that_cannot_be_written_to_is_not_told_as_a_network_fault(
+    tmp_path, monkeypatch, error
+):
+    def retrieve(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("pooch.retrieve", retrieve)
+    with pytest.raises(InputError, match=r"cannot keep Tiny Shakespeare in .*TINYATTN_CACHE"):
+        shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a passwd database is POSIX's")
+def test_a_user_without_a_home_is_told_to_name_a_folder(server, tmp_path, monkeypatch):
+    import pwd
+
+    def unknown(uid):
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "XDG_CACHE_HOME", "TINYATTN_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.chdir(tmp_path)
+    digest = hashlib.sha256(server.handler.content).hexdigest()
+    with pytest.raises(InputError, match=r"no home directory .*TINYATTN_CACHE"):
+        shakespeare_corpus(server.url, digest)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("TINYATTN_CACHE", str(tmp_path / "cache"))
+    assert shakespeare_corpus(server.url, digest).startswith("First Citizen")
 
 
 def test_no_network_is_one_sentence(tmp_path):

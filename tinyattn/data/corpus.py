@@ -5,6 +5,7 @@ is a character like any other. Line ends are kept as they are on every system: a
 has ``\\r`` in its vocabulary, and decoding what was encoded gives the file back.
 """
 
+import errno
 import os
 from pathlib import Path
 
@@ -111,11 +112,14 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     """
     import pooch
 
-    folder = Path(folder or os.environ.get("TINYATTN_CACHE") or pooch.os_cache("tinyattn"))
+    folder = Path(folder or os.environ.get("TINYATTN_CACHE") or _user_cache())
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")
     try:
+        folder.mkdir(
+            parents=True, exist_ok=True
+        )  # its errors name a path, those of the network do not
         path = pooch.retrieve(
             url,
             known_hash=f"sha256:{sha256}",
@@ -129,9 +133,9 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
             f"get the file elsewhere and give it with --data FILE"
         ) from None
     except OSError as error:
-        if error.filename:
+        if error.filename or isinstance(error, PermissionError) or error.errno in _DISK_ERRORS:
             raise InputError(
-                f"cannot keep Tiny Shakespeare in {folder} ({error.strerror}): "
+                f"cannot keep Tiny Shakespeare in {folder} ({error.strerror or 'it cannot be written to'}): "
                 f"name another folder in the environment as TINYATTN_CACHE"
             ) from None
         raise InputError(
@@ -141,6 +145,29 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     finally:
         logger.setLevel(level)
     return read_text(path)
+
+
+# What writing a file may answer, which no network does; pooch passes some on without a path.
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
+
+
+def _user_cache():
+    """The folder for caches that the system has for this user.
+
+    Raises:
+        InputError: where it is not known, as in a container whose user has no home.
+    """
+    import pooch
+
+    try:
+        folder = os.path.expanduser(pooch.os_cache("tinyattn"))
+    except (RuntimeError, KeyError, OSError):
+        folder = "~"
+    if folder.startswith("~"):
+        raise InputError(
+            "there is no home directory to keep Tiny Shakespeare in: name a folder in the environment as TINYATTN_CACHE"
+        )
+    return folder
 
 
 CORPORA = {"pydoc": pydoc_corpus, "shakespeare": shakespeare_corpus}

@@ -112,7 +112,8 @@ def _resume(run, options, processes):
     saved = run.read(name)
     state, file = saved.values, run.path / name / "state.json"
     steps = config.run.steps
-    if state["step"] >= steps and state.get("looked_at", state["step"]) == state["step"]:
+    step = state["step"]
+    if step > steps or step == steps == state.get("looked_at", step):
         raise FinishedRunError(run, steps)
     text = config.run.data
     if "data" not in options and text not in CORPORA and not Path(text).exists():

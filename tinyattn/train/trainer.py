@@ -410,10 +410,11 @@ class Trainer:
         """Take up a state that ``state`` gave, and the mark of the metrics that was saved with it."""
         self._mark = mark
         self.step = state["step"]
-        self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+        self.best_loss = math.inf if state["best_loss"] is None else float(state["best_loss"])
         self.best_step = state["best_step"]
-        self.smoothed = SmoothedLoss(*state["smoothed_loss"])
-        self.seconds = state["seconds"]
+        total, weight = map(float, state["smoothed_loss"])
+        self.smoothed = SmoothedLoss(total, weight)
+        self.seconds = float(state["seconds"])
         self.looked_at = state.get("looked_at", self.step)  # runs of before have none
         self._restore_streams(state["random"])
 

@@ -1,9 +1,16 @@
 """Arrays come back as they were, or not at all."""
 
+import json
+
 import numpy as np
 import pytest
 
-from tinyattn.train.storage.arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
+from tinyattn.train.storage.arrays import (
+    DamagedFileError,
+    arrays_from_bytes,
+    arrays_to_bytes,
+    digest_of_arrays,
+)
 
 
 def test_shapes_dtypes_and_values_survive_whatever_the_layout(random):
@@ -52,3 +59,46 @@ def test_the_same_arrays_give_the_same_bytes():
     first = arrays_to_bytes({"a": np.zeros(2), "b": np.ones(3)})
     second = arrays_to_bytes({"b": np.ones(3), "a": np.zeros(2)})
     assert first == second
+
+
+def with_header(content, change):
+    """A safetensors file whose header is another."""
+    length = int.from_bytes(content[:8], "little")
+    header = change(json.loads(content[8 : 8 + length]))
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: {**header, "__metadata__": None},
+        lambda header: {**header, "__metadata__": {}},
+        lambda header: {**header, "__metadata__": {"sha256": "0"}},
+        lambda header: {**header, "w": {**header["w"], "dtype": "C64"}},
+        lambda header: {**header, "w": {**header["w"], "dtype": "I64"}},
+        lambda header: {**header, "w": {**header["w"], "shape": [10**30]}},
+        lambda header: {"w": header["w"]},
+        lambda header: [],
+        lambda header: b"[" * 100_000 + b"]" * 100_000,
+        lambda header: b'{"__metadata__":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
+def test_a_header_that_was_not_written_here_is_damage(change):
+    content = arrays_to_bytes({"w": np.zeros(3)})
+    with pytest.raises(DamagedFileError, match=r"file\.x is damaged"):
+        arrays_from_bytes(with_header(content, change), "file.x")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_arrays_are_refused_by_name(dtype):
+    with pytest.raises(TypeError, match=f"cannot save 'w': .*{dtype}"):
+        arrays_to_bytes({"w": np.zeros(3, dtype)})
+
+
+def test_arrays_of_another_state_are_refused():
+    content, other = arrays_to_bytes({"w": np.zeros(3)}), arrays_to_bytes({"w": np.ones(3)})
+    digest = digest_of_arrays(content)
+    arrays_from_bytes(content, "file.x", digest=digest)
+    with pytest.raises(DamagedFileError, match=r"file\.x belongs to another state"):
+        arrays_from_bytes(other, "file.x", digest=digest)

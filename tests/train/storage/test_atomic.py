@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tinyattn.data import InputError
 from tinyattn.train.storage import atomic
 from tinyattn.train.storage.atomic import whole_directory, write_atomic, write_directory_atomic
 
@@ -103,3 +104,120 @@ def test_sigkill_at_any_moment_leaves_files_that_belong_together(tmp_path, rando
         contents = {p.name: p.read_text() for p in whole.iterdir()}
         assert contents.keys() == {"a", "b", "c"}
         assert len(set(contents.values())) == 1
+
+
+def failing(error, times, function):
+    """``function`` that raises ``error`` at its first calls."""
+    calls = []
+
+    def call(*arguments):
+        calls.append(arguments)
+        if len(calls) <= times:
+            raise error
+        return function(*arguments)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_that_cannot_sync_is_written_to_all_the_same(tmp_path, monkeypatch, number):
+    error = OSError(number, os.strerror(number))
+    monkeypatch.setattr(atomic.os, "fsync", failing(error, 100, os.fsync))
+    write_atomic(tmp_path / "file", "content")
+    write_directory_atomic(tmp_path / "last", {"a": "1"})
+    assert listing(tmp_path) == ["file", "last"]
+
+
+def test_an_error_of_the_disk_has_a_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic.os, "fsync", failing(OSError(errno.EIO, "I/O error"), 1, os.fsync))
+    with pytest.raises(OSError) as caught:
+        write_atomic(tmp_path / "file", "content")
+    assert str(tmp_path) in caught.value.filename
+
+
+@pytest.mark.parametrize("name", ["replace", "rename"])
+def test_a_file_that_is_held_for_a_moment_is_tried_again(tmp_path, monkeypatch, name):
+    pauses = []
+    monkeypatch.setattr(atomic.time, "sleep", pauses.append)
+    write_directory_atomic(tmp_path / "last", {"a": "1"})
+    error = PermissionError(errno.EACCES, "Access is denied")
+    monkeypatch.setattr(atomic.os, name, failing(error, 3, getattr(os, name)))
+    write_atomic(tmp_path / "file", "content")
+    write_directory_atomic(tmp_path / "last", {"a": "2"})
+    assert (tmp_path / "last" / "a").read_text() == "2"
+    assert len(pauses) == 3 and sum(pauses) < 1
+
+
+def test_a_file_that_is_held_for_good_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic.time, "sleep", lambda pause: None)
+    error = PermissionError(errno.EACCES, "Access is denied")
+    monkeypatch.setattr(atomic.os, "replace", failing(error, 1000, os.replace))
+    with pytest.raises(PermissionError):
+        write_atomic(tmp_path / "file", "content")
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and modes as POSIX has them")
+def test_a_link_stays_and_its_target_is_replaced_with_its_mode(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "page.html", tmp_path / "page.html"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    write_atomic(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert listing(target.parent) == ["page.html"]
+    target.unlink()
+    write_atomic(link, "newer")  # a link whose target is not there yet
+    assert link.is_symlink() and target.read_text() == "newer"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="takes a named pipe")
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
+    write_atomic(os.devnull, "content")
+    assert not os.path.isfile(os.devnull)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    write_atomic(pipe, "content")
+    assert reader.communicate(timeout=60)[0] == b"content"
+    assert listing(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links as POSIX has them")
+def test_a_directory_that_is_a_link_is_exchanged_where_it_points_to(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "last"
+    link.symlink_to(tmp_path / "disk" / "state")
+    write_directory_atomic(link, {"a": "1"})
+    write_directory_atomic(link, {"a": "2"})
+    assert link.is_symlink() and (link / "a").read_text() == "2"
+    assert listing(tmp_path / "disk") == ["state"]
+
+
+def test_a_directory_that_was_deleted_is_not_created_again(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_directory_atomic(tmp_path / "run" / "last", {"a": "1"})
+    with pytest.raises(FileNotFoundError):
+        write_atomic(tmp_path / "run" / "file", "1")
+    assert listing(tmp_path) == []
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
+    write_directory_atomic(tmp_path / "best", {"a": "1"})
+    write_directory_atomic(tmp_path / "last", {"a": "1"})
+    os.rename(tmp_path / "last", tmp_path / ".last.old")  # killed between the two moves
+    (tmp_path / ".last.new").mkdir()
+    (tmp_path / ".best.old").mkdir()
+    for name in (".config.json.17.new", ".page.html.17.new", ".config.json", "config.json"):
+        (tmp_path / name).write_text("")
+    atomic.remove_leftovers(tmp_path, [r"config\.json"], ["best", "last"])
+    assert listing(tmp_path) == [".config.json", ".page.html.17.new", "best", "config.json", "last"]
+    assert (tmp_path / "last" / "a").read_text() == "1"
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_a_path_that_cannot_be_is_refused_in_one_sentence(path):
+    with pytest.raises(InputError, match="the path holds a"):
+        write_atomic(path, "content")

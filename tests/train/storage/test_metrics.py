@@ -3,8 +3,11 @@
 import json
 
 import numpy as np
+import pytest
 
+from tinyattn.data import InputError
 from tinyattn.train.picture import draw_loss, smooth
+from tinyattn.train.storage.arrays import DamagedFileError
 from tinyattn.train.storage.metrics import Metrics, read_metrics
 
 
@@ -52,3 +55,63 @@ def test_a_line_that_is_no_text_is_left_out(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "loss": 4.0}\n\xff\xfe\n{"step": 2, "loss": 3.0}\n')
     assert [line["step"] for line in read_metrics(path)] == [1, 2]
+
+
+def written(path, *losses):
+    metrics = Metrics(path)
+    marks = []
+    for step, loss in enumerate(losses, start=1):
+        metrics.append(step, loss=loss)
+        marks.append(metrics.mark())
+    metrics.close()
+    return marks
+
+
+def test_a_file_is_cut_off_where_a_state_was_saved(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    marks = written(path, 4.0, 3.0, 2.0)
+    assert marks[-1]["bytes"] == path.stat().st_size
+    metrics = Metrics(path, mark=marks[1])
+    metrics.append(3, loss=2.5)
+    assert metrics.mark()["bytes"] == marks[2]["bytes"]
+    metrics.close()
+    assert [line["loss"] for line in read_metrics(path)] == [4.0, 3.0, 2.5]
+
+
+def test_a_file_that_is_not_what_it_was_when_the_state_was_saved_is_refused(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    marks = written(path, 4.0, 3.0, 2.0)
+    content = path.read_bytes()
+    for damaged in (content.replace(b"4.0", b"5.0"), content[:10], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged .*move it away"):
+            Metrics(path, mark=marks[1])
+        assert path.read_bytes() == damaged
+    path.unlink()
+    Metrics(path, mark=marks[1]).close()  # moved away, as was said
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ('{"step": null, "loss": 1.0}', "'step' must be a whole number, given 'None'"),
+        ('{"step": "x"}', "'step' must be a whole number"),
+        ('{"step": 1.5}', "'step' must be a whole number"),
+        ('{"step": true}', "'step' must be a whole number"),
+        ('{"step": 2, "loss": "x"}', "'loss' must be a finite number, given 'x'"),
+        ('{"step": 2, "val_loss": NaN}', "'val_loss' must be a finite number"),
+        ('{"step": 2, "loss": [1]}', "'loss' must be a finite number"),
+        ('{"step": 2, "loss": 1' + "0" * 400 + "}", "'loss' must be a finite number"),
+    ],
+)
+def test_a_value_that_was_not_measured_is_named_with_its_line(tmp_path, line, message):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "loss": 4.0}\n' + line + "\n")
+    with pytest.raises(InputError, match=rf"metrics\.jsonl, line 2: {message}"):
+        read_metrics(path)
+
+
+def test_a_line_nested_too_deeply_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "loss": 4.0}\n' + "[" * 100_000 + "\n")
+    assert [line["step"] for line in read_metrics(path)] == [1]
