@@ -1,14 +1,18 @@
 """A run that stopped goes on to the last bit as if it had not."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from tinyattn.data import InputError
 from tinyattn.train.config import make_config
+from tinyattn.train.parallel.forks import WorkerError
 from tinyattn.train.session import begin, load_run, resume
 from tinyattn.train.storage.arrays import DamagedFileError
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
+from tinyattn.train.storage.seal import RunWarning
 
 
 def contents(path):
@@ -79,6 +83,64 @@ def test_more_steps_can_be_asked_for(tmp_path, tiny, display):
     assert trainer.train(display)
     assert trainer.step == 18
     assert RunDirectory.open(tmp_path / "run").config().run.steps == 18
+
+
+def test_a_run_whose_last_state_was_lost_goes_on_from_the_best(tmp_path, tiny, display):
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
+    shutil.rmtree(tmp_path / "run" / "last")
+    with pytest.warns(RunWarning, match="no state 'last' any more: it goes on from 'best'"):
+        trainer = resume(tmp_path / "run")
+    assert trainer.step == 5
+    assert trainer.train(display)
+    assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "run")
+
+
+def test_a_damaged_last_state_says_how_to_go_on_from_the_best(tmp_path, tiny, display):
+    begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
+    (tmp_path / "run" / "last" / "state.json").write_text("{")
+    with pytest.raises(DamagedFileError, match=r"'best' .*--resume takes it once .*last is moved"):
+        resume(tmp_path / "run")
+    (tmp_path / "run" / "last").rename(tmp_path / "away")
+    with pytest.warns(RunWarning):
+        assert resume(tmp_path / "run").train(display)
+
+
+@pytest.mark.parametrize("error", [WorkerError("worker process 1 was ended"), MemoryError()])
+def test_what_fails_in_a_step_costs_that_step_only(tmp_path, tiny, display, error):
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    trainer = begin(make_config(tiny), tmp_path / "parts")
+    step_function = trainer.step_function
+
+    class Failing:
+        workers, map, close = 1, step_function.map, step_function.close
+
+        def __call__(self, inputs, targets, key):
+            if trainer.step == 7:
+                raise error
+            return step_function(inputs, targets, key)
+
+    trainer.step_function = Failing()
+    with pytest.raises(type(error)):
+        trainer.train(display)
+    assert RunDirectory.open(tmp_path / "parts").read_state("last")["step"] == 7
+    assert resume(tmp_path / "parts").train(display)
+    assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
+
+
+def test_weights_that_an_update_left_half_done_are_not_saved(tmp_path, tiny, display):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    update = trainer.optimizers.step
+
+    def half():
+        if trainer.step == 7:
+            raise WorkerError("worker process 1 was ended")
+        update()
+
+    trainer.optimizers.step = half
+    with pytest.raises(WorkerError):
+        trainer.train(display)
+    assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 5
 
 
 def test_what_makes_the_run_cannot_change(tmp_path, tiny, display):

@@ -1,7 +1,9 @@
 """What a run does on its way, and what it leaves behind."""
 
+import errno
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.build import build_optimizers
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
-from tinyattn.train.session import begin, load_run, new_directory
+from tinyattn.train.session import begin, load_run, new_directory, resume
 from tinyattn.train.storage.metrics import QUANTITIES, read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
-from tinyattn.train.trainer import NonFiniteError, snapshot_steps
+from tinyattn.train.trainer import DisplayError, NonFiniteError, snapshot_steps
 
 
 def test_a_run_leaves_everything_a_reader_needs(tmp_path, tiny, display):
@@ -117,6 +119,53 @@ def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, displ
     with pytest.raises(NonFiniteError, match="step 5: the validation loss is not finite"):
         trainer.train(display)
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 0
+
+
+@pytest.mark.parametrize("at", [3, 5])
+def test_weights_that_are_not_finite_never_replace_a_good_state(tmp_path, tiny, display, at):
+    tiny.update(evaluate_every=5 if at == 5 else 100, snapshots=16)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    update = trainer.optimizers.step
+
+    def diverge():
+        update()
+        if trainer.step == at:
+            trainer.model.blocks[1].norm1.weight.data[0] = np.nan
+
+    trainer.optimizers.step = diverge
+    message = (
+        r"step \d: (the weights blocks\.1\.norm1\.weight are|the validation loss is) not finite"
+    )
+    with pytest.raises(NonFiniteError, match=message):
+        trainer.train(display, should_stop=lambda: trainer.step == at)
+    run = RunDirectory.open(tmp_path / "run")
+    assert run.read_state("last")["step"] == 0
+    assert all(np.isfinite(array).all() for array in run.read_model("last").values())
+    assert run.snapshot_steps() == list(range(at))
+
+
+@pytest.mark.parametrize("method", ["step", "evaluating", "evaluation", "sample"])
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
+def test_a_display_that_cannot_write_costs_no_step(tmp_path, tiny, display, method, number):
+    tiny.update(sample_every=3, sample_length=4)
+    begin(make_config(tiny), tmp_path / "straight").train(display)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    calls = []
+
+    def fail(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError(number, os.strerror(number))
+
+    setattr(display, method, fail)
+    with pytest.raises(DisplayError, match=os.strerror(number)):
+        trainer.train(display)
+    step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
+    assert step == trainer.step > 1
+    assert resume(tmp_path / "run").train(display)
+    states = [RunDirectory.open(tmp_path / name).read("last") for name in ("straight", "run")]
+    for name, array in states[0].model.items():
+        assert np.array_equal(array, states[1].model[name]), name
 
 
 def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, display):
