@@ -73,3 +73,42 @@ def test_a_closed_output_is_no_error(trained, words):
         ["sh", "-c", shell], env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and modes as POSIX has them")
+@pytest.mark.parametrize("name", ["explore", "gradcheck"])
+def test_a_page_goes_where_a_link_points_to_and_keeps_its_mode(call, trained, tmp_path, name):
+    target, link = tmp_path / "target.html", tmp_path / "page.html"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    words = {
+        "explore": ["explore", trained, "--text", "quick", "-o", link],
+        "gradcheck": ["gradcheck", "--op", "relu", "--html", link],
+    }[name]
+    assert call(*words).status == 0
+    assert link.is_symlink() and "<html" in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o600
+    words[-1] = os.devnull
+    assert call(*words).status == 0
+    assert not os.path.isfile(os.devnull)
+
+
+@pytest.mark.parametrize("name", ["explore", "gradcheck"])
+def test_a_page_for_which_there_is_no_space_leaves_the_old_one(
+    refuse, trained, tmp_path, monkeypatch, name
+):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    page = tmp_path / "page.html"
+    page.write_text("old")
+    monkeypatch.setattr("tinyattn.train.storage.atomic._write_through", full)
+    words = {
+        "explore": ["explore", trained, "--text", "quick", "-o", page],
+        "gradcheck": ["gradcheck", "--op", "relu", "--html", page],
+    }[name]
+    answer = refuse(*words)
+    assert "No space left on device" in answer
+    assert page.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

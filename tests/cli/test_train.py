@@ -5,11 +5,14 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tinyattn.cli.display import PlainDisplay
+from tinyattn.cli.train import _Interruption
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import Trainer
@@ -243,6 +246,74 @@ def test_a_loss_that_is_not_finite_is_a_failed_run(call, text_file):
     assert answer.error.count("\n") == 1
 
 
+# ---- the picture
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(28, "No space left on device"), ImportError("matplotlib"), RuntimeError("a\nb")],
+)
+def test_a_finished_run_is_one_without_its_picture_too(call, refuse, text_file, monkeypatch, error):
+    def fail(*arguments):
+        raise error
+
+    words = ["train", "--data", text_file, "--steps", 2, "--out", "run", *TINY]
+    with monkeypatch.context() as patch:
+        patch.setattr("tinyattn.train.picture.write_atomic", fail)
+        answer = call(*words)
+        assert answer.status == 0 and "done in" in answer.output
+        assert answer.error.startswith("tinyattn: run/loss.png could not be drawn (")
+        assert "tinyattn train --resume run draws it" in answer.error
+        assert answer.error.count("\n") == 1
+        assert call("train", "--resume", "run").status == 1
+    answer = call("train", "--resume", "run")
+    assert (answer.status, answer.error) == (0, "")
+    assert (
+        answer.output == "the run run has done its steps: run/loss.png was missing, and is drawn\n"
+    )
+    assert Path("run/loss.png").read_bytes().startswith(b"\x89PNG")
+    assert "has done its 2 steps" in refuse("train", "--resume", "run")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="takes a directory none may write to")
+def test_no_directory_for_matplotlib_is_a_warning(text_file, tmp_path):
+    script = "import sys, tempfile; tempfile.tempdir = '/proc/none'\n"
+    script += "from tinyattn.cli import main\nsys.exit(main())"
+    words = ["train", "--data", str(text_file), "--steps", "2", "--out", "run", *TINY]
+    nowhere = ("HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+    result = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+            **dict.fromkeys(nowhere, "/proc/none"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.startswith("tinyattn: run/loss.png could not be drawn (")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_run_of_before_digests_is_noticed_once(call, text_file):
+    words = ["train", "--data", text_file, "--steps", 4, "--stop-after", 2, "--out", "run", *TINY]
+    assert call(*words).status == 0
+    for file in (Path("run/config.json"), Path("run/last/state.json")):
+        content = json.loads(file.read_text())
+        content.pop("belongs_to", None)
+        del content["sha256"]
+        file.write_text(json.dumps(content))
+    answer = call("train", "--resume", "run")
+    assert answer.status == 0
+    assert answer.error == (
+        "tinyattn: the run run was written before states had digests: damage to it cannot be detected\n"
+    )
+    assert call("sample", "run", "--length", 3).error == ""
+
+
 # ---- signals
 
 
@@ -257,11 +328,11 @@ LONG = ["--steps", "100000", "--evaluate-every", "10", "--sample-every", "0", "-
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number, call):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, name, call):
     process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
     read_until(process, b"validation ")
-    process.send_signal(number)
+    process.send_signal(getattr(signal, name))
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == b""
@@ -270,6 +341,18 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, number
     assert f"saved after step {step} of".encode() in output
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == step + 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
+def test_signals_of_a_batch_system_that_follow_each_other_let_the_run_save():
+    with _Interruption() as interruption:
+        assert not interruption.asked
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            signal.raise_signal(number)
+            assert interruption.asked
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def ignore_signals():
@@ -318,6 +401,69 @@ def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call)
     step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
     assert f"saved after step {step}\n".encode() in error and error.count(b"\n") == 2
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
+
+
+def test_a_reader_that_leaves_at_a_sample_stops_and_saves_the_run(text_file, tmp_path, call):
+    words = ["--evaluate-every", 100_000, "--sample-every", 1, "--sample-length", 5]
+    process = command(
+        *("train", "--data", text_file, "--steps", 100_000, *words, "--out", "run", *TINY),
+        cwd=tmp_path,
+    )
+    for _ in range(3):
+        read_until(process, b"a sample after step")
+    process.stdout.close()
+    process.wait(60)
+    error = process.stderr.read()
+    assert process.returncode == 1
+    step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
+    assert step >= 3 and f"saved after step {step}\n".encode() in error
+    assert call("train", "--resume", "run", "--stop-after", 2).status == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes a device that is always full")
+def test_a_full_disk_of_the_log_is_told_as_such_from_the_first_line_on(text_file, tmp_path):
+    words = ["train", "--data", str(text_file), "--steps", "2", "--out", "run", *TINY]
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tinyattn", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+        )
+    assert result.returncode == 1
+    assert result.stderr.decode() == (
+        "tinyattn: the output cannot be written (No space left on device); nothing was trained yet\n"
+    )
+
+
+@pytest.mark.parametrize("line", ["step 5/", "done in"])
+def test_a_full_disk_of_the_log_costs_no_step(text_file, call, monkeypatch, line):
+    note = PlainDisplay.note
+
+    def fail(display, text):
+        if text.startswith(line):
+            raise OSError(28, "No space left on device")
+        note(display, text)
+
+    words = ["train", "--data", text_file, "--steps", 6, "--evaluate-every", 5, "--out", "run"]
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainDisplay, "note", fail)
+        patch.setattr("tinyattn.cli.train.discard_output", lambda: None)
+        answer = call(*words, *TINY)
+    said = "tinyattn: the output cannot be written (No space left on device)"
+    state = RunDirectory.open("run").read_state("last")
+    if line == "done in":
+        assert (answer.status, answer.error) == (0, f"{said}; the run run is finished\n")
+        assert state["step"] == 6
+    else:
+        assert answer.status == 1
+        assert answer.error == (
+            f"{said}: saved after step 5\ngo on with:  tinyattn train --resume run\n"
+        )
+        assert state["step"] == 5
+        assert call("train", "--resume", "run").status == 0
 
 
 def test_what_was_trained_since_the_last_evaluation_is_saved_too(text_file, call, monkeypatch):
