@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.backend import Random, get_backend, host_array
+from tinyattn.backend import Random, backend_of, get_backend, host_array
 from tinyattn.data import (
     Batches,
     CharVocabulary,
@@ -30,6 +30,8 @@ ENTRANCES = {
     "tensor of the masked constant": lambda x: ta.tensor([1.0, np.ma.masked]),
     "device": lambda x: ta.tensor(NUMBERS, device="strict"),
     "backend": lambda x: get_backend(x.device).asarray(NUMBERS),
+    "search for the backend": lambda x: backend_of(NUMBERS),
+    "search for the namespace": lambda x: ta.array_namespace(NUMBERS),
     "data": lambda x: setattr(x, "data", NUMBERS),
     "function": lambda x: ta.sum(NUMBERS),
     "function of two": lambda x: ta.add(x, NUMBERS),
