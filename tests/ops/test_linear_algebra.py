@@ -179,3 +179,20 @@ def test_einsum_takes_sequences():
         -1,
         -1,
     ]
+
+
+def test_a_backward_of_einsum_costs_no_more_indices_than_its_forward(monkeypatch):
+    """A chain of products is taken two at a time, backward as forward: no pass over all of its indices together."""
+    einsum, calls = np.einsum, []
+
+    def counted(subscripts, *operands, optimize=False, **options):
+        calls.append((subscripts, len(operands), optimize))
+        return einsum(subscripts, *operands, optimize=optimize, **options)
+
+    monkeypatch.setattr(np, "einsum", counted)
+    x = ta.tensor(np.eye(4), requires_grad=True)
+    for create_graph in (False, True):
+        del calls[:]
+        y = ta.einsum("ij,jk,kl->il", x, x, x)
+        ta.grad(y, [x], ta.ones_like(y), create_graph=create_graph)
+        assert len(calls) == 4 and all(optimize for _, _, optimize in calls)

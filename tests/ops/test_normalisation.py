@@ -1,5 +1,7 @@
 """Layer norm and root-mean-square norm."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -144,3 +146,46 @@ def test_a_row_may_be_named_by_a_number_of_numpys_and_scaled_by_a_list():
     x = ta.tensor([[1.0, 3.0]])
     y = ta.layer_norm(x, np.int64(2), weight=[1.0, 2.0])
     np.testing.assert_allclose(y.numpy(), [[-1, 2]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("way", [ta.reference, contextlib.nullcontext])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 1e19), ("float32", 1e30), ("float64", 1e200), ("float16", 6e4)]
+)
+@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+def test_rows_whose_squares_overflow_are_normalised(normalise, dtype, size, way, device):
+    """Beside rows of ordinary size, which they leave alone; and the gradient is 1 / size, first and second order."""
+    ordinary = [3.0, -1.0, 0.5, 2.0]
+    values = np.array([[size, -size, size, -size], ordinary], dtype)
+    x = ta.tensor(values, requires_grad=True, device=device)
+    g = ta.tensor(np.array([[1.0, 0.5, -2.0, 0.25]] * 2, dtype), device=device)
+    with way():
+        y = normalise(x, 4)
+        (first,) = ta.grad(y, [x], g)
+        (recorded,) = ta.grad(normalise(x, 4), [x], g, create_graph=True)
+        (second,) = ta.grad(recorded, [x], g)
+    assert y.tolist()[0] == pytest.approx([1, -1, 1, -1], rel=1e-3)
+    np.testing.assert_allclose(y.numpy()[1], normalise(x[1:], 4).numpy()[0], rtol=1e-3)
+    z = np.array([1.0, -1.0, 1.0, -1.0])
+    cotangent = np.array([1.0, 0.5, -2.0, 0.25])
+    expected = cotangent - z * (cotangent * z).mean()
+    if normalise is ta.layer_norm:
+        expected = expected - cotangent.mean()
+    for found in (first, recorded):
+        scaled = found.numpy().astype("float64")[0] * size
+        np.testing.assert_allclose(scaled, expected, rtol=2e-2, atol=1e-3)
+    assert np.isfinite(second.numpy()).all()
+
+
+@pytest.mark.parametrize("way", [ta.reference, contextlib.nullcontext])
+@pytest.mark.parametrize("width", [3, 65, 1234])
+@pytest.mark.parametrize("value", [0.0, 1e-20, 0.003, 0.1, -7.7, 12345.678, 1e30])
+def test_a_constant_row_becomes_exactly_zero(value, width, way, device):
+    """Beside a row that is not constant, which it leaves alone."""
+    x = np.random.default_rng(0).standard_normal((3, width)).astype("float32")
+    with way():
+        alone = ta.layer_norm(ta.tensor(x, device=device), width).numpy()
+        x[1] = value
+        out = ta.layer_norm(ta.tensor(x, device=device), width).numpy()
+    assert (out[1] == 0).all()
+    np.testing.assert_array_equal(out[::2], alone[::2])

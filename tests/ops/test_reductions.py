@@ -232,3 +232,47 @@ def test_short_integers_neither_wrap_nor_become_float16(device, dtype):
         y = f(ta.tensor(x, device=device))
         assert y.dtype == np.float32
         np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value", "slope"),
+    [
+        ("sum", 3.0, 1.0),
+        ("mean", 3.0, 1.0),
+        ("prod", 3.0, 1.0),
+        ("max", 3.0, 1.0),
+        ("min", 3.0, 1.0),
+        ("logsumexp", 3.0, 1.0),
+        ("var", 0.0, 0.0),
+        ("std", 0.0, 0.0),
+    ],
+)
+def test_a_number_reduces_as_a_row_of_one(name, value, slope, axis, keepdims, device):
+    """As NumPy's sum(3.0, axis=-1) does, and backward as forward."""
+    x = ta.tensor(3.0, requires_grad=True, device=device)
+    y = getattr(ta, name)(x, axis=axis, keepdims=keepdims)
+    assert y.shape == () and y.item() == value
+    y.backward()
+    assert x.grad.item() == slope and x.grad.shape == ()
+    with pytest.raises(np.exceptions.AxisError):
+        getattr(ta, name)(x, axis=1)
+
+
+def test_the_deviation_of_a_constant_row_is_flat_in_the_second_order_too(device):
+    x = ta.tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]], requires_grad=True, device=device)
+    (first,) = ta.grad(ta.std(x, axis=1).sum(), [x], create_graph=True)
+    direction = ta.tensor([[1.0, 2.0, 4.0]] * 2, device=device)
+    (second,) = ta.grad(first, [x], direction)
+    assert first.tolist()[0] == second.tolist()[0] == [0.0, 0.0, 0.0]
+    assert any(second.tolist()[1])
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e19, 1e37])
+def test_the_deviation_of_numbers_whose_squares_leave_float32(size, device):
+    x = ta.tensor([-size, size, -size, size], dtype="float32", requires_grad=True, device=device)
+    y = ta.std(x)
+    y.backward()
+    assert y.item() == pytest.approx(size)
+    assert x.grad.tolist() == pytest.approx([-0.25, 0.25, -0.25, 0.25])

@@ -55,3 +55,30 @@ def test_float32_gradients_stay_float32_under_a_limit_of_numpys(device):
 def test_what_makes_no_sense_is_refused(limit, kind):
     with pytest.raises(ValueError, match=r"max_norm|norm_type"):
         clip_grad_norm([with_gradient([1.0])], limit, kind)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        ("float32", 1e20),
+        ("float32", 1e38),
+        ("float64", 1e200),
+        ("float32", 1e-25),
+        ("float64", 1e-200),
+    ],
+)
+def test_gradients_whose_squares_leave_the_number_format(dtype, size, device):
+    parameters = [with_gradient(np.full(50, size), device, dtype) for _ in range(2)]
+    norm = clip_grad_norm(parameters, 1.0)
+    assert norm == pytest.approx(10 * size)
+    for parameter in parameters:
+        assert parameter.grad.tolist() == pytest.approx([min(0.1, size)] * 50)
+
+
+def test_a_tiny_gradient_beside_an_ordinary_one_and_no_gradient_but_zeros(device):
+    parameters = [
+        with_gradient([1e-30], device, "float32"),
+        with_gradient([3.0], device, "float32"),
+    ]
+    assert clip_grad_norm(parameters, 10.0) == 3.0
+    assert clip_grad_norm(with_gradient([0.0, 0.0], device), 1.0) == 0.0

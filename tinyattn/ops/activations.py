@@ -35,7 +35,8 @@ def sigmoid(x, /):
     With e = exp(-|x|), which cannot overflow, it is 1 / (1 + e) for x >= 0 and e / (1 + e) for x < 0, exact to the
     last digits also where it is tiny.
 
-    Backward. y' = exp(-x) / (1 + exp(-x))^2 = y (1 - y).
+    Backward. y' = exp(-x) / (1 + exp(-x))^2 = y (1 - y). The second factor is computed as sigmoid(-x), which is the
+    same: where y is rounded to 1, its difference from 1 is lost.
 
     >>> import tinyattn as ta
     >>> ta.sigmoid(ta.tensor([-1000.0, 0.0, 1000.0]))
@@ -47,15 +48,16 @@ def sigmoid(x, /):
 
 
 @sigmoid.vjp
-def sigmoid_vjp(g, y, _x):
-    return g * y * (1 - y)
+def sigmoid_vjp(g, y, x):
+    return g * y * sigmoid.rule(-x)
 
 
 @primitive
 def silu(x, /):
     """The sigmoid-weighted linear unit ``x s`` with ``s = sigmoid(x)``, also called swish.
 
-    Backward. With s' = s (1 - s), the product rule gives y' = s + x s (1 - s).
+    Backward. With s' = s (1 - s), the product rule gives y' = s + x s (1 - s) = s (1 + x (1 - s)), with
+    sigmoid(-x) for 1 - s.
 
     Source: S. Elfwing, E. Uchibe and K. Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation
     in Reinforcement Learning" (2017), eq. 3 and 4.
@@ -70,7 +72,7 @@ def silu(x, /):
 @silu.vjp
 def silu_vjp(g, _out, x):
     s = sigmoid.rule(x)
-    return g * (s + x * s * (1 - s))
+    return g * (s * (1 + x * sigmoid.rule(-x)))
 
 
 @primitive
@@ -78,13 +80,14 @@ def gelu(x, /, approximate="none"):
     """The Gaussian error linear unit ``x Phi(x)``, where Phi is the normal distribution's cumulative function.
 
     Args:
-        approximate: ``"none"`` for the exact Phi(x) = (1 + erf(x / sqrt 2)) / 2; ``"tanh"`` for the approximation
+        approximate: ``"none"`` for the exact Phi(x) = erfc(-x / sqrt 2) / 2; ``"tanh"`` for the approximation
             Phi(x) = (1 + tanh u) / 2 = sigmoid(2u)  with  u = sqrt(2/pi) (x + 0.044715 x^3),
             which differs by less than 5e-4 and is what GPT-2 uses.
 
     Backward. The product rule: y' = Phi(x) + x Phi'(x). Exactly, Phi' is the normal density
     exp(-x^2/2) / sqrt(2 pi). For the approximation, with s = sigmoid(2u), it is 2 s (1 - s) u', where
-    u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2).
+    1 - s = sigmoid(-2u) and u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2). From |x| = 40 on the density is 0 in every number
+    format, and x is held there: of huge numbers the powers overflow, and 0 times infinity would be NaN.
 
     Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 
@@ -98,10 +101,11 @@ def gelu(x, /, approximate="none"):
 @gelu.vjp
 def gelu_vjp(g, _out, x, *, approximate="none"):
     xp = array_namespace(x)
+    x = xp.minimum(xp.maximum(x, -40), 40)
     cumulative = _normal_cumulative(x, approximate)
     if approximate == "tanh":
         slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
-        density = cumulative * (1 - cumulative) * slope
+        density = cumulative * _normal_cumulative(-x, approximate) * slope
     else:
         density = xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     return g * (cumulative + x * density)
@@ -112,7 +116,7 @@ def _normal_cumulative(x, approximate):
     if approximate == "tanh":
         return sigmoid.rule(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
     if approximate == "none":
-        return 0.5 * (1 + erf.rule(x * math.sqrt(0.5)))
+        return 0.5 * erfc.rule(x * -math.sqrt(0.5))
     raise ValueError(f'gelu() got approximate={approximate!r}: expected "none" or "tanh"')
 
 
@@ -120,14 +124,12 @@ def _normal_cumulative(x, approximate):
 def erf(x, /):
     """The error function ``2 / sqrt(pi) * integral of exp(-t^2) from 0 to x``.
 
-    It has no closed form, and NumPy does not offer it. Two quotients of polynomials cover the line:
-        erf(x) = x P(x^2) / Q(x^2)                       where |x| <= 0.46875,
-        erf(x) = sign(x) (1 - exp(-x^2) R(|x|) / S(|x|))  beyond it; from |x| = 6 on this is 1 in float64.
-    The error is below 1e-15 in float64.
+    It has no closed form, and NumPy does not offer it. Near 0 it is x times a quotient of polynomials in x^2, and
+    beyond |x| = 0.46875 it is sign(x) (1 - erfc(|x|)). The error is below 1e-15 in float64.
 
     Backward. The integrand itself: y' = 2 / sqrt(pi) exp(-x^2).
 
-    Source: W. J. Cody, "Rational Chebyshev Approximations for the Error Function" (1969), tables II and III.
+    Source: W. J. Cody, "Rational Chebyshev Approximations for the Error Function" (1969), table II.
 
     >>> import tinyattn as ta
     >>> ta.erf(ta.tensor([0.0, 1.0, 10.0])).numpy().round(4)
@@ -135,15 +137,55 @@ def erf(x, /):
     """
     xp = array_namespace(x)
     original, x = x, wide_floats(x)  # the polynomials leave float16's range
-    a = xp.minimum(xp.abs(x), 6)
-    near = x * _polynomial(_ERF_NUMERATOR, a * a) / _polynomial(_ERF_DENOMINATOR, a * a)
-    tail = xp.exp(-a * a) * _polynomial(_TAIL_NUMERATOR, a) / _polynomial(_TAIL_DENOMINATOR, a)
-    return in_dtype_of(original, xp.where(a <= 0.46875, near, xp.sign(x) * (1 - tail)))
+    beyond = xp.sign(x) * (1 - _erfc_of_positive(xp.abs(x)))
+    return in_dtype_of(original, xp.where(xp.abs(x) <= 0.46875, _erf_near_0(x), beyond))
 
 
 @erf.vjp
 def erf_vjp(g, _out, x):
     return g * (2 / math.sqrt(math.pi) * array_namespace(x).exp(-x * x))
+
+
+@primitive
+def erfc(x, /):
+    """The complement of the error function, ``1 - erf(x)``, to the last digits also where it is tiny.
+
+    For positive x it is exp(-x^2) times a quotient of polynomials in x, and from 4 on in 1/x^2; erfc(-x) = 2 - erfc(x).
+
+    Backward. The negative of erf's: y' = -2 / sqrt(pi) exp(-x^2).
+
+    Source: W. J. Cody, "Rational Chebyshev Approximations for the Error Function" (1969), tables II to IV.
+
+    >>> import tinyattn as ta
+    >>> print(f"{ta.erfc(ta.tensor(9.0)):.5e}")
+    4.13703e-37
+    """
+    xp = array_namespace(x)
+    original, x = x, wide_floats(x)
+    beyond = _erfc_of_positive(xp.abs(x))
+    beyond = xp.where(x < 0, 2 - beyond, beyond)
+    return in_dtype_of(original, xp.where(xp.abs(x) <= 0.46875, 1 - _erf_near_0(x), beyond))
+
+
+@erfc.vjp
+def erfc_vjp(g, _out, x):
+    return g * (-2 / math.sqrt(math.pi) * array_namespace(x).exp(-x * x))
+
+
+def _erf_near_0(x):
+    square = array_namespace(x).minimum(x * x, 0.25)  # of larger x it is not used
+    return x * _polynomial(_ERF_NUMERATOR, square) / _polynomial(_ERF_DENOMINATOR, square)
+
+
+def _erfc_of_positive(x):
+    xp = array_namespace(x)
+    a = xp.minimum(x, 4)
+    middle = _polynomial(_TAIL_NUMERATOR, a) / _polynomial(_TAIL_DENOMINATOR, a)
+    a = xp.maximum(x, 4)
+    t = 1 / (a * a)
+    far = t * _polynomial(_FAR_NUMERATOR, t) / _polynomial(_FAR_DENOMINATOR, t)
+    far = (1 / math.sqrt(math.pi) - far) / a
+    return xp.exp(-x * x) * xp.where(x <= 4, middle, far)
 
 
 def _polynomial(coefficients, x):
@@ -189,4 +231,20 @@ _TAIL_DENOMINATOR = (
     4.36261909014324716e3,
     3.43936767414372164e3,
     1.23033935480374942e3,
+)
+_FAR_NUMERATOR = (
+    1.63153871373020978e-2,
+    3.05326634961232344e-1,
+    3.60344899949804439e-1,
+    1.25781726111229246e-1,
+    1.60837851487422766e-2,
+    6.58749161529837803e-4,
+)
+_FAR_DENOMINATOR = (
+    1.0,
+    2.56852019228982242e0,
+    1.87295284992346725e0,
+    5.27905102951428412e-1,
+    6.05183413124413191e-2,
+    2.33520497626869185e-3,
 )

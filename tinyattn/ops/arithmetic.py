@@ -108,8 +108,9 @@ def power(x, y, /):
     """The power ``x**y``, elementwise with broadcasting; also as ``pow`` and ``**``.
 
     Backward. d(x^y)/dx = y x^(y-1), taken as 0 where x and y are both 0, so that 0**0 has a finite gradient.
-    d(x^y)/dy = x^y log x, which is a real number only for x > 0. At x = 0 it is taken as 0, its limit for y > 0; for
-    x < 0 it is NaN. With a Python number as exponent no logarithm is computed at all.
+    d(x^y)/dy = x^y log x, which is a real number only for x > 0. At x = 0 it is taken as 0, its limit for y > 0, and
+    also for y < 0, where x^y is infinite; for x < 0 it is NaN. With a Python number as exponent no logarithm is
+    computed at all.
 
     >>> import tinyattn as ta
     >>> ta.power(ta.tensor([1.0, 2.0, 3.0]), 2)
@@ -131,10 +132,11 @@ def power_vjp_x(g, _out, x, y):
 
 @power.vjp("y")
 def power_vjp_y(g, out, x, _y):
-    if isinstance(x, (int, float)):
-        return g * out * (math.log(x) if x > 0 else 0.0 if x == 0 else math.nan)
     xp = array_namespace(g)
-    return g * out * xp.log(xp.where(x == 0, 1, x))
+    if isinstance(x, (int, float)):
+        return g * out * (math.log(x) if x > 0 else math.nan) if x != 0 else xp.zeros_like(g)
+    at_zero = x == 0  # there out may be infinite, and times a logarithm of 0 be NaN
+    return g * xp.where(at_zero, 0, out) * xp.log(xp.where(at_zero, 1, x))
 
 
 @primitive

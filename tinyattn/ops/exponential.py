@@ -67,7 +67,7 @@ def log1p_vjp(g, _out, x):
 def expm1(x, /):
     """The exponential less one, ``e**x - 1``, accurate also where x is so small that e**x would round to 1.
 
-    Backward. dy/dx = e^x = y + 1.
+    Backward. dy/dx = e^x, and not y + 1, which is rounded to 0 where y is near -1.
 
     >>> import tinyattn as ta
     >>> ta.expm1(ta.tensor([0.0, 1.0]))
@@ -77,8 +77,8 @@ def expm1(x, /):
 
 
 @expm1.vjp
-def expm1_vjp(g, y, _x):
-    return g * (y + 1)
+def expm1_vjp(g, _y, x):
+    return g * array_namespace(x).exp(x)
 
 
 @primitive
@@ -100,8 +100,9 @@ def sqrt(x, /):
 
 @sqrt.vjp
 def sqrt_vjp(g, y, _x):
+    xp = array_namespace(y)
     unused = (y == 0) & (g == 0)
-    return g / array_namespace(y).where(unused, 1, 2 * y)
+    return xp.where(unused, 0, g / xp.where(unused, 1, 2 * y))
 
 
 @primitive

@@ -119,7 +119,6 @@ def contract(*operands, subscripts):
 
 @contract.vjp
 def contract_vjp(g, _out, *operands, position, subscripts):
-    xp = array_namespace(g, *operands)
     inputs, output = subscripts.split("->")
     inputs = inputs.split(",")
     wanted, shape = inputs[position], operands[position].shape
@@ -136,7 +135,8 @@ def contract_vjp(g, _out, *operands, position, subscripts):
         elif not any(_length(letter, *factor) == length for factor in factors):
             factors.append((letter, _constant(g, "ones", length)))
         names += name
-    return xp.einsum(",".join(f for f, _ in factors) + "->" + names, *(f for _, f in factors))
+    subscripts = ",".join(letters for letters, _ in factors) + "->" + names
+    return contract.rule(*(factor for _, factor in factors), subscripts=subscripts)
 
 
 def _length(letter, letters, operand):

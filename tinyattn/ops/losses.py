@@ -5,7 +5,7 @@ from ..backend import array_namespace
 from .activations import sigmoid
 from .conversion import at_least_float32, in_dtype_of
 from .embedding import check_ids
-from .softmax import log_softmax, softmax
+from .softmax import log_softmax, softmax, summing_to_zero
 
 IGNORE_INDEX = -100  # a target that does not count; of no vocabulary
 
@@ -34,7 +34,8 @@ def cross_entropy(
         loss = - sum_c q_c log p_c = - (1 - s) log p_t - s mean(log p).
 
     Backward. d(log p_c)/dz_j = delta_cj - p_j and sum_c q_c = 1, so that dloss/dz_j = p_j - q_j: what the model
-    believes less what it should. The cotangent of a row's loss multiplies it; in a mean it is g / count.
+    believes less what it should. These sum to 0 (see ``summing_to_zero``). The cotangent of a row's loss multiplies
+    them; in a mean it is g / count.
 
     Source: C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), section 7, for the
     smoothing.
@@ -60,9 +61,10 @@ def cross_entropy_vjp_logits(
 ):
     xp = array_namespace(g)
     kept, classes = _kept_and_classes(target, ignore_index)
-    q = (1 - label_smoothing) * _onehot(classes, logits) + label_smoothing / logits.shape[-1]
+    p = softmax.rule(at_least_float32(logits))
+    q = (1 - label_smoothing) * _onehot(classes, p) + label_smoothing / logits.shape[-1]
     g = _row_cotangent(g, kept, reduction)
-    return xp.where(kept[..., None], g[..., None] * (softmax.rule(logits) - q), 0)
+    return xp.where(kept[..., None], g[..., None] * summing_to_zero(p - q, p, -1), 0)
 
 
 @primitive
@@ -121,6 +123,7 @@ def mse_loss(prediction, target, /, *, reduction="mean"):
 
 @mse_loss.vjp("prediction")
 def mse_loss_vjp_prediction(g, _out, prediction, target, *, reduction="mean"):
+    g = at_least_float32(g)
     if reduction == "mean":
         g = g / max(prediction.size, 1)
     return g * 2 * (prediction - target)
@@ -214,6 +217,7 @@ def _reduced(losses, kept, reduction):
 
 def _row_cotangent(g, kept, reduction):
     """The cotangent of each place's loss, (...), from that of the result."""
+    g = at_least_float32(g)  # a count may be beyond float16
     if reduction == "mean":
         g = g / max(int(kept.sum()), 1)
     return array_namespace(g).broadcast_to(g, kept.shape)

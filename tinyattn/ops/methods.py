@@ -76,6 +76,7 @@ METHODS = {
     "relu": activations.relu,
     "sigmoid": activations.sigmoid,
     "erf": activations.erf,
+    "erfc": activations.erfc,
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ..autograd import Tensor, primitive
 from ..backend import array_namespace
 from .conversion import at_least_float32, in_dtype_of
+from .reductions import centred, magnitude
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -91,6 +92,7 @@ def normalise_layer(x, weight, bias, /, *, axes, eps):
 def normalise_layer_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
     xp = array_namespace(g)
     z, sigma = _standardised(x, axes, eps)
+    g = at_least_float32(g)
     p = g if weight is None else g * weight
     mean_p = xp.mean(p, axis=axes, keepdims=True)
     mean_pz = xp.mean(p * z, axis=axes, keepdims=True)
@@ -109,17 +111,8 @@ def normalise_layer_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
 
 
 def _standardised(x, axes, eps):
-    """The rows less their mean over their deviation, and the deviation, the root of the variance plus eps.
-
-    The mean of numbers near 10000 is itself rounded to 0.001 in float32, so that ``x - mean`` is off by a constant.
-    That constant is the mean of what is left, which is computed exactly and subtracted as well.
-    """
-    xp = array_namespace(x)
-    x = at_least_float32(x)
-    centred = x - xp.mean(x, axis=axes, keepdims=True)
-    centred = centred - xp.mean(centred, axis=axes, keepdims=True)
-    sigma = xp.sqrt(xp.mean(centred * centred, axis=axes, keepdims=True) + eps)
-    return centred / sigma, sigma
+    """The rows less their mean over their deviation, and the deviation, the root of the variance plus eps."""
+    return _scaled(centred(at_least_float32(x), axes), axes, eps)
 
 
 @primitive(name="rms_norm")
@@ -144,6 +137,7 @@ def normalise_root_mean_square(x, weight, /, *, axes, eps):
 def normalise_root_mean_square_vjp_x(g, _out, x, weight, *, axes, eps):
     xp = array_namespace(g)
     z, root = _scaled(x, axes, eps)
+    g = at_least_float32(g)
     p = g if weight is None else g * weight
     return (p - z * xp.mean(p * z, axis=axes, keepdims=True)) / root
 
@@ -155,11 +149,16 @@ def normalise_root_mean_square_vjp_weight(g, _out, x, _weight, *, axes, eps):
 
 
 def _scaled(x, axes, eps):
-    """The rows over the root of their mean square plus eps, and that root."""
+    """The rows over the root of their mean square plus eps, and that root.
+
+    The squares of large numbers overflow: where there are any, all is divided by the largest first.
+    """
     xp = array_namespace(x)
     x = at_least_float32(x)
-    root = xp.sqrt(xp.mean(x * x, axis=axes, keepdims=True) + eps)
-    return x / root, root
+    largest = xp.maximum(magnitude(x, axes), 1)
+    x = x / largest
+    root = xp.sqrt(xp.mean(x * x, axis=axes, keepdims=True) + eps / largest / largest)
+    return x / root, root * largest
 
 
 def _last_axes(operation, x, normalized_shape, eps, **affine):

@@ -26,9 +26,13 @@ def with_reduced_axes(array, shape, axis, keepdims):
 def reduced_axes(axis, ndim):
     """The axes that ``axis`` (None, a number, or several) means, as a tuple of numbers from 0.
 
-    >>> reduced_axes((-1, 0), 3)
-    (2, 0)
+    A single number counts as a row of one: as in NumPy's reductions, its axis is 0 or -1, and there is none to reduce.
+
+    >>> reduced_axes((-1, 0), 3), reduced_axes(-1, 0)
+    ((2, 0), ())
     """
+    if ndim == 0 and axis in (0, -1):
+        return ()
     return tuple(range(ndim)) if axis is None else tuple(normalised_axes(axis, ndim))
 
 
@@ -81,6 +85,7 @@ def mean(x, /, axis=None, keepdims=False):
 
 @mean.vjp
 def mean_vjp(g, _out, _x, *, axis=None, keepdims=False):
+    g = at_least_float32(g)  # a count may be beyond float16
     g = with_reduced_axes(g, _x.shape, axis, keepdims) / reduced_count(_x.shape, axis)
     return array_namespace(g).broadcast_to(g, _x.shape)
 
@@ -106,7 +111,7 @@ def var(x, /, axis=None, ddof=0, keepdims=False):
 
 @var.vjp
 def var_vjp(g, _out, x, *, axis=None, ddof=0, keepdims=False):
-    g = with_reduced_axes(g, x.shape, axis, keepdims)
+    g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
     return 2 * g / _degrees_of_freedom(x, axis, ddof) * centred(wide_floats(x), axis)
 
 
@@ -118,20 +123,27 @@ def std(x, /, axis=None, ddof=0, keepdims=False):
         dx_j = g c_j / ((n - ddof) y).
     Where all elements are equal, every c_j and y are 0 and there is no derivative; 0 is taken, a subgradient.
 
+    The squares are taken of elements over the largest, as those of large and small numbers leave the number format.
+
     >>> import tinyattn as ta
     >>> ta.std(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
     Tensor([1., 0.])
     """
-    y = array_namespace(x).sqrt(var.forward(wide_floats(x), axis, ddof, keepdims))
-    return in_dtype_of(x, y)
+    xp = array_namespace(x)
+    c = centred(wide_floats(x), axis)
+    largest = magnitude(c, axis)
+    squares = xp.sum((c / largest) ** 2, axis=axis, keepdims=True)
+    y = in_dtype_of(x, largest * xp.sqrt(squares / _degrees_of_freedom(x, axis, ddof)))
+    return y if keepdims else xp.squeeze(y, axis=axis)
 
 
 @std.vjp
 def std_vjp(g, y, x, *, axis=None, ddof=0, keepdims=False):
-    g = with_reduced_axes(g, x.shape, axis, keepdims)
-    y = with_reduced_axes(y, x.shape, axis, keepdims)
-    y = array_namespace(y).where(y == 0, 1, y)
-    return g / (y * _degrees_of_freedom(x, axis, ddof)) * centred(wide_floats(x), axis)
+    xp = array_namespace(y)
+    g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
+    y = with_reduced_axes(at_least_float32(y), x.shape, axis, keepdims)
+    inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 1, y))
+    return g / _degrees_of_freedom(x, axis, ddof) * (centred(wide_floats(x), axis) * inverse)
 
 
 def centred(x, axis):
@@ -151,6 +163,21 @@ def centred(x, axis):
     ]  # what is subtracted has no influence, so it needs no gradient
     shifted = x - constant
     return shifted - mean.rule(shifted, axis=axis, keepdims=True)
+
+
+def magnitude(x, axis):
+    """The largest absolute value of ``x`` along ``axis``, or 1 where all are 0; the axes stay, with length 1.
+
+    A scale that cancels, so that it needs no gradient: of numbers divided by it the squares are at most 1.
+
+    >>> import numpy as np
+    >>> magnitude(np.array([[3.0, -4.0], [0.0, 0.0]]), -1).tolist()
+    [[4.0], [1.0]]
+    """
+    x = getattr(x, "_data", x)
+    xp = array_namespace(x)
+    largest = (xp.max if x.size else xp.sum)(xp.abs(x), axis=axis, keepdims=True)
+    return xp.where(largest == 0, 1, largest)
 
 
 def _degrees_of_freedom(x, axis, ddof):
@@ -260,7 +287,7 @@ def min_vjp(g, y, x, *, axis=None, keepdims=False):
 
 
 def _to_the_selected(g, y, x, axis, keepdims):
-    g = with_reduced_axes(g, x.shape, axis, keepdims)
+    g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
     y = with_reduced_axes(y, x.shape, axis, keepdims)
     selected = (x == y) | (x != x)  # a NaN is selected wherever there is one
     count = array_namespace(selected).sum(selected, axis=axis, keepdims=True, dtype=g.dtype)

@@ -40,6 +40,7 @@ def softmax(x, /, axis=-1):
     Backward. dy_i/dx_j = y_i (delta_ij - y_j). With the cotangent g of y,
         dx_j = sum_i g_i y_i (delta_ij - y_j) = y_j (g_j - sum_i g_i y_i):
     every score is pulled by its own g less the average g under the distribution, so that the dx of a row sum to 0.
+    To shift all g of a row by the same number changes nothing: see ``relative_to_likeliest``.
 
     Source: J. S. Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990), eq. 8.
 
@@ -56,7 +57,23 @@ def softmax(x, /, axis=-1):
 def softmax_vjp(g, y, _x, *, axis=-1):
     xp = array_namespace(y)
     g, y = at_least_float32(g), at_least_float32(y)
+    g = relative_to_likeliest(g, y, axis)
     return y * (g - xp.sum(g * y, axis=axis, keepdims=True))
+
+
+def relative_to_likeliest(g, y, axis):
+    """The cotangent ``g`` of probabilities ``y`` less its own value at a class with y > 1/2, where there is one.
+
+    As the probability of a class nears 1, its g and the average g differ by less than their rounding. Relative to
+    itself its g is 0, exactly, and what the average still is are the small parts of the others.
+
+    >>> import numpy as np
+    >>> relative_to_likeliest(np.array([3.0, 5.0]), np.array([1.0, 1e-20]), -1)
+    array([0., 2.])
+    """
+    xp = array_namespace(g, y)
+    g = at_least_float32(g)
+    return g - xp.sum(xp.where(y > 0.5, g, 0), axis=axis, keepdims=True)
 
 
 @primitive
@@ -73,6 +90,7 @@ def log_softmax(x, /, axis=-1):
 
     Backward. dy_i/dx_j = delta_ij - p_j with p = exp(y), so that
         dx_j = sum_i g_i (delta_ij - p_j) = g_j - p_j sum_i g_i.
+    The dx of a row sum to 0: see ``summing_to_zero``.
 
     >>> import tinyattn as ta
     >>> ta.log_softmax(ta.tensor([0.0, -1000.0]))
@@ -88,7 +106,23 @@ def log_softmax(x, /, axis=-1):
 def log_softmax_vjp(g, y, _x, *, axis=-1):
     xp = array_namespace(y)
     g, y = at_least_float32(g), at_least_float32(y)
-    return g - xp.exp(y) * xp.sum(g, axis=axis, keepdims=True)
+    p = xp.exp(y)
+    return summing_to_zero(g - p * xp.sum(g, axis=axis, keepdims=True), p, axis)
+
+
+def summing_to_zero(dx, p, axis):
+    """``dx``, whose sum is 0 in exact arithmetic, with minus the sum of the others at a class with p > 1/2.
+
+    As the probability of a class nears 1, its difference from 1 is less than its rounding, and with it the whole of
+    its dx. The others are small, and exact.
+
+    >>> import numpy as np
+    >>> summing_to_zero(np.array([1 - 1.0, 1e-20]), np.array([1.0, 1e-20]), -1)
+    array([-1.e-20,  1.e-20])
+    """
+    xp = array_namespace(dx)
+    likeliest = p > 0.5  # one class at most
+    return xp.where(likeliest, -xp.sum(xp.where(likeliest, 0, dx), axis=axis, keepdims=True), dx)
 
 
 @primitive

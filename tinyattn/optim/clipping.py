@@ -72,14 +72,24 @@ def gradient_norm(arrays, norm_type=2.0):
     xp = array_namespace(*arrays)
     if norm_type == math.inf:
         return float(xp.max(xp.stack([xp.max(xp.abs(array)) for array in arrays])))
-    squares = []
-    for array in arrays:
-        flat = array.reshape(-1)
-        if flat.dtype.itemsize < 4:
-            flat = flat.astype(np.float32)
-        squares.append(xp.dot(flat, flat))
+    vectors = [array.reshape(-1) for array in arrays]
+    vectors = [v.astype(np.float32) if v.dtype.itemsize < 4 else v for v in vectors]
+    total = _sum_of_squares(xp, vectors)
+    tiny = max(float(np.finfo(vector.dtype).tiny) for vector in vectors)
+    if math.sqrt(tiny) <= total < math.inf:
+        return math.sqrt(total)
+    # Squares have left the number format. Those of the gradients over the largest do not.
+    largest = gradient_norm(arrays, math.inf)
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(_sum_of_squares(xp, [v / largest for v in vectors]))
+
+
+def _sum_of_squares(xp, vectors):
+    """The sum of all squares, a Python float."""
+    with np.errstate(over="ignore"):
+        squares = [xp.dot(vector, vector) for vector in vectors]
     if xp is np:
-        return math.sqrt(math.fsum(squares))
+        return math.fsum(squares)
     # Summed on the device, so that the host waits once.
-    total = xp.sum(xp.stack(squares).astype(np.float64))
-    return math.sqrt(float(total))
+    return float(xp.sum(xp.stack(squares).astype(np.float64)))

@@ -178,8 +178,10 @@ def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):
     [0.8, 0.7, 0.7]
     """
     xp = array_namespace(matrices)
-    norm = xp.sqrt(xp.sum(matrices * matrices, axis=(-2, -1), keepdims=True))
-    x = matrices / (norm + 1e-7)  # singular values in [0, 1]
+    largest = xp.max(xp.abs(matrices), axis=(-2, -1), keepdims=True)
+    x = matrices / xp.where(largest == 0, 1, largest)  # whose squares neither over- nor underflow
+    norm = xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True))
+    x = x / xp.maximum(norm, 1)  # singular values in [0, 1]; only that of zeros is below 1
     if steps and matrices.shape[-1] >= 2 * matrices.shape[-2]:
         return _newton_schulz_on_gram(x, steps, coefficients)
     for _ in range(steps):

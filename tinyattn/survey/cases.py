@@ -163,7 +163,10 @@ CASES = {
     "astype": [case(normal(3, 4), dtype="float64")],
     "to_device": [case(normal(3, 4), device="cpu")],
     # exponential and trigonometric
-    **{name: _elementwise(normal) for name in "exp expm1 sin cos tanh sigmoid silu erf".split()},
+    **{
+        name: _elementwise(normal)
+        for name in "exp expm1 sin cos tanh sigmoid silu erf erfc".split()
+    },
     **{name: _elementwise(positive) for name in "log log1p sqrt rsqrt".split()},
     # selection and activations
     "relu": _elementwise(apart),

@@ -67,8 +67,8 @@ _CHANGES = {
     },
     "cross_entropy": {
         "cross_entropy_vjp_logits": {
-            "lacks the cotangent": ("g[..., None] * (", "(g[..., None] ** 0) * ("),
-            "lacks the target": ("softmax.rule(logits) - q", "softmax.rule(logits)"),
+            "lacks the cotangent": ("g[..., None] *", "(g[..., None] ** 0) *"),
+            "lacks the target": ("summing_to_zero(p - q, p, -1)", "p"),
             "has the wrong sign": ("g[..., None] *", "-g[..., None] *"),
             "counts ignored places": ("kept[..., None],", "kept[..., None] | True,"),
             "sums instead of averaging": ("kept, reduction)", 'kept, "sum")'),

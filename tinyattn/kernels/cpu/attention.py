@@ -25,8 +25,9 @@ import numpy as np
 from ...autograd import register_kernel
 from ...backend.counter import keep_mask
 from ...backend.pool import empty
-from .blocks import is_floating, row_sums
+from .blocks import as_rows, is_floating, row_sums
 from .products import multiply
+from .softmax import sure_rows
 
 _SHORT = 128  # up to this many queries and keys a head is one tile
 _QUERY_TILE = 256
@@ -209,7 +210,9 @@ class _Short(_Call):
         factors = self._dropped(weights, group, *self.whole)
         if factors is not None:
             pulled *= factors
+        sure, exact = sure_rows(as_rows(pulled), as_rows(weights))
         pulled -= along
+        as_rows(pulled)[sure] = exact
         pulled *= weights  # the cotangent of the unscaled scores
         if factors is not None:
             weights = np.multiply(weights, factors, out=factors)

@@ -1,7 +1,9 @@
 """Cross-entropy from logits, without keeping probabilities.
 
 What it trades: backward computes the exponentials again from the maximum and the sum of each row, block by block,
-instead of keeping an array of the size of the logits. Targets are picked and corrected by index.
+instead of keeping an array of the size of the logits. Targets are picked and corrected by index. A target's gradient,
+its probability less 1, is minus the sum of the others' probabilities, exact also where that is less than the rounding
+of 1; so that sum, too, is kept.
 """
 
 import numpy as np
@@ -28,14 +30,17 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
     maxima = rows.max(axis=1)
     if not np.isfinite(maxima).all():
         return NotImplemented
-    total = np.empty(rows.shape[0], rows.dtype)
+    row_numbers = np.arange(rows.shape[0])
+    others = np.empty(rows.shape[0], rows.dtype)  # the sum of the exponentials but the target's
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         shifted = np.subtract(rows[block], maxima[block, None])
         np.exp(shifted, out=shifted)
-        total[block] = row_sums(shifted)
-    picked = rows[np.arange(rows.shape[0]), safe_labels]
+        shifted[row_numbers[: len(shifted)], safe_labels[block]] = 0
+        others[block] = row_sums(shifted)
+    picked = rows[row_numbers, safe_labels] - maxima
+    total = others + np.exp(picked)
     # Far from zero, log(total) + maxima would be rounded.
-    losses = np.log(total) - (picked - maxima)
+    losses = np.log(total) - picked
     if everything_kept:
         count = losses.size
     else:
@@ -51,11 +56,11 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         out = np.asarray(losses.sum() / count, losses.dtype)
     if everything_kept:
         kept = None
-    return out, (logits, safe_labels, kept, maxima, total, reduction, count)
+    return out, (logits, safe_labels, kept, maxima, others, total, reduction, count)
 
 
 def backward(g, residuals):
-    logits, labels, kept, maxima, total, reduction, count = residuals
+    logits, labels, kept, maxima, others, total, reduction, count = residuals
     classes = logits.shape[-1]
     rows = logits.reshape(-1, classes)
     dlogits = empty(rows.shape, rows.dtype)
@@ -68,12 +73,14 @@ def backward(g, residuals):
     if kept is not None:
         row_scale = np.where(kept, row_scale, 0)
     factors = row_scale / total
+    at_target = -factors * others
+    row_numbers = np.arange(rows.shape[0])
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         part = dlogits[block]
         np.subtract(rows[block], maxima[block, None], out=part)
         np.exp(part, out=part)
         part *= factors[block, None]
-        part[np.arange(part.shape[0]), labels[block]] -= row_scale[block]
+        part[row_numbers[: len(part)], labels[block]] = at_target[block]
     return dlogits.reshape(logits.shape), None
 
 

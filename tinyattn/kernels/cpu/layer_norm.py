@@ -3,8 +3,9 @@
 What it trades: the rows less their means are kept for backward, not yet divided by their deviations: a number for each
 row and a weight for each column multiply a block in one pass, by their outer product, which BLAS writes in less time
 than NumPy takes for either. Means and dot products of rows run in BLAS too. The mean in the working precision may be
-off by a rounding of the mean itself, which is much for rows such as 10000 + i/1000: where it exceeds the deviation,
-the mean of what is left after subtracting it is subtracted as well.
+off by a rounding of the mean itself, which is much for rows such as 10000 + i/1000, and all there is in a constant row:
+where it exceeds the deviation the row is centred as in the rule, less its first element first. Rows whose squares
+overflow are left to the rule.
 """
 
 import math
@@ -34,35 +35,38 @@ def forward(x, weight, bias, *, axes, eps):
     flat_weight = ones(width, x.dtype) if weight is None else weight.reshape(-1)
     for block in row_blocks(rows.shape[0], width * x.itemsize):
         out_block, centred_block, scale = out[block], centred[block], inverse_deviation[block]
-        centre(rows[block], centred_block, scale, eps)
+        centre(rows[block], centred_block, scale)
+        scale += eps
         np.sqrt(scale, out=scale)
         np.reciprocal(scale, out=scale)
         np.dot(scale[:, None], flat_weight[None], out=out_block)
         out_block *= centred_block
         if bias is not None:
             out_block += bias.reshape(-1)
+    if not inverse_deviation.all():
+        return NotImplemented
     # Of the normalised rows x^ = kept * factor, the output itself is kept where it is that.
     kept, factor = (centred, inverse_deviation) if affine else (out, ones(len(out), x.dtype))
     return out.reshape(x.shape), (kept, factor, inverse_deviation, weight, bias, x.shape)
 
 
-def centre(rows, centred, variance, eps):
-    """Write ``rows`` less their means to ``centred``, both (rows, width), and the variance plus eps to (rows,)."""
+def centre(rows, centred, variance):
+    """Write ``rows`` less their means to ``centred``, both (rows, width), and their variance to (rows,)."""
     mean = row_means(rows)
     np.subtract(rows, mean[:, None], out=centred)
-    _mean_square(centred, variance, eps)
-    near = mean * mean <= variance
-    if not near.all():
+    _mean_square(centred, variance)
+    far = mean * mean >= variance
+    if far.any():
+        np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)
         left = row_means(centred)
-        left[near] = 0  # what becomes of a row must not depend on its neighbours
+        left[~far] = 0  # what becomes of a row must not depend on its neighbours
         centred -= left[:, None]
-        _mean_square(centred, variance, eps)
+        _mean_square(centred, variance)
 
 
-def _mean_square(centred, variance, eps):
+def _mean_square(centred, variance):
     np.vecdot(centred, centred, out=variance)
     variance /= centred.shape[1]
-    variance += eps
 
 
 def backward(g, residuals):

@@ -37,8 +37,12 @@ def backward(g, out):
     for block in row_blocks(rows.shape[0], rows.shape[1] * rows.itemsize):
         part = dx[block]
         np.exp(rows[block], out=part)
+        sure = np.flatnonzero(np.vecdot(part, part) > 0.5)  # see the kernel of softmax
         part *= row_sums(g_rows[block])[:, None]
         np.subtract(g_rows[block], part, out=part)
+        likeliest = sure, rows[block].take(sure, axis=0).argmax(axis=1)
+        part[likeliest] = 0
+        part[likeliest] = -row_sums(part.take(sure, axis=0))  # a row sums to 0: see the rule
     return dx.reshape(out.shape)
 
 

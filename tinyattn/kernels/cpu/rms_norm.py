@@ -41,6 +41,8 @@ def forward(x, weight, *, axes, eps):
         np.reciprocal(scale, out=scale)
         np.dot(scale[:, None], flat_weight[None], out=out_block)
         out_block *= row
+    if not inverse_root.all():
+        return NotImplemented  # squares have overflowed: the rule divides by the largest first
     kept = out if weight is None else rows
     out = out.reshape(x.shape)
     residuals = kept, inverse_root, weight, x.shape, swapped
