@@ -7,6 +7,8 @@ import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from .error_messages import shown
+
 
 @dataclass(frozen=True)
 class Range:
@@ -22,20 +24,29 @@ class Range:
         below = value < self.high if self.open_high else value <= self.high
         return bool(above and below) and value != float("inf")
 
-    def __str__(self):
-        text = f"{'above' if self.open_low else 'at least'} {self.low:g}"
-        if self.high != float("inf"):
-            text += f" and {'below' if self.open_high else 'at most'} {self.high:g}"
-        return text
+    def broken_by(self, value):
+        """What ``value``, which is not in the range, must be; a limit far above is told where it is exceeded."""
+        low = f"{'above' if self.open_low else 'at least'} {self.low:,}"
+        high = f"{'below' if self.open_high else 'at most'} {self.high:,}"
+        if self.high <= 256:
+            return f"{low} and {high}"
+        return high if self.high < value < float("inf") else low
 
 
-Count = Annotated[int, Range(1)]
-CountOrZero = Annotated[int, Range(0)]
+# More of anything than any machine does; what is above would only meet the limits of some type far from here.
+MOST = 10**9
+
+Count = Annotated[int, Range(1, MOST)]
+CountOrZero = Annotated[int, Range(0, MOST)]
+LayerCount = Annotated[int, Range(1, 10_000)]
+FileCount = Annotated[int, Range(0, 10_000)]
+Seed = Annotated[int, Range(0, 2**64 - 1)]
 WorkerCount = Annotated[int, Range(1, 256)]
 Share = Annotated[float, Range(0, 1)]
 Probability = Annotated[float, Range(0, 1, open_high=True)]
 Positive = Annotated[float, Range(0, open_low=True)]
 NotNegative = Annotated[float, Range(0)]
+Megabytes = Annotated[float, Range(0, 10_000, open_low=True)]
 
 
 def check_ranges(settings, spell=str):
@@ -67,7 +78,7 @@ def _check_value(name, value, hint):
     expected = []
     for choice in alternatives:
         if typing.get_origin(choice) is Literal:
-            if value in typing.get_args(choice):
+            if any(type(value) is type(one) and value == one for one in typing.get_args(choice)):
                 return
             expected.append("one of " + ", ".join(map(str, typing.get_args(choice))))
             continue
@@ -76,11 +87,21 @@ def _check_value(name, value, hint):
             continue
         expected.append(_KINDS[kind])
         if _is_a(value, kind):
-            if limits is None or value in limits:
+            number = as_float(value) if kind is float else value
+            if limits is None or number in limits:
                 return
-            infinite = isinstance(value, float) and not math.isfinite(value)
-            expected[-1] = f"a finite number, {limits}" if infinite else str(limits)
-    raise ValueError(f"{name} must be {' or '.join(expected)}, given {value!r}")
+            infinite = kind is float and not math.isfinite(number)
+            wanted = limits.broken_by(number)
+            expected[-1] = f"a finite number, {wanted}" if infinite else wanted
+    raise ValueError(f"{name} must be {' or '.join(expected)}, given {shown(value)}")
+
+
+def as_float(number):
+    """``number`` as a float, infinite where it is an integer that no float comes near."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 _KINDS = {

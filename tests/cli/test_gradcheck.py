@@ -32,9 +32,10 @@ def test_a_wrong_gradient_gives_status_1_and_says_what_is_wrong(capsys, monkeypa
     "words, told",
     [
         (["--op", "sofmax"], "did you mean softmax"),
+        (["--op", "nope"], "did you mean ne"),
         (["--break", "sofmax"], "expected one of softmax"),
         (["--break", "softmax", "--op", "softmax"], "--break goes without"),
-        (["--op", "qqqqqq"], "'qqqqqq'; there are "),
+        (["--op", "qqqqqq"], "'qqqqqq'; tinyattn gradcheck, without --op"),
         (["--html", "nowhere/page.html"], "there is no directory"),
         (["--html", ".", "--op", "softmax"], "--html . is a directory: give the name of a file"),
         (["--device", "tpu"], "tpu"),

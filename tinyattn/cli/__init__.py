@@ -14,6 +14,7 @@ import sys
 import warnings
 
 from ..data import InputError
+from ..error_messages import LONGEST, shortened
 from .terminal import visible_output
 
 
@@ -36,7 +37,7 @@ def main(argv=None):
 def _run(words):
     from cyclopts import CycloptsError
 
-    from .app import make_app
+    from .app import explain_mistake, make_app
 
     app = make_app()
     try:
@@ -47,9 +48,9 @@ def _run(words):
             result_action="return_value",
         )
     except CycloptsError as error:
-        return _refuse(str(error))
+        return _refuse(explain_mistake(error), words)
     except InputError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), words)
     except BrokenPipeError:
         from .display import discard_output
 
@@ -57,14 +58,22 @@ def _run(words):
         return 0
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
-        return _refuse(f"not enough memory{why}: ask for less, such as a smaller batch or model")
+        return _refuse(
+            f"not enough memory{why}: ask for less, such as a smaller batch or model", words
+        )
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}")
+        return _refuse(f"{where}{error.strerror or error}", words)
     return status if isinstance(status, int) else 0
 
 
-def _refuse(message):
+def _refuse(message, words):
+    """Say in one line what cannot be done; of a long word that was given, the beginning is enough."""
+    for word in words:
+        for given in (word, word.partition("=")[2]):
+            for spelt in {given, repr(given)[1:-1]}:
+                if len(spelt) > LONGEST:
+                    message = message.replace(spelt, shortened(spelt))
     sentence = " ".join(message.split())
     print(f"tinyattn: {sentence}", file=sys.stderr)
     return 2

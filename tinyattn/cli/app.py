@@ -2,20 +2,26 @@
 
 import dataclasses
 import importlib
+import re
 import sys
 import typing
 from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
+from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from .. import __version__, startup
 from ..data import InputError
+from ..data.paths import expand_path
+from ..error_messages import nearest, shortened, shown
+from ..models.config import OTHER_NAMES
 from ..train.config import (
     OptimizerOptions,
     RunOptions,
-    check_options,
+    as_annotated,
     describe_presets,
     flatten_groups,
+    option,
 )
 from .options import (
     BenchOptions,
@@ -26,6 +32,22 @@ from .options import (
     SourceOptions,
     model_options,
 )
+
+# What other programs call an option of ours that is spelt quite differently.
+KNOWN_ELSEWHERE = {
+    **OTHER_NAMES,
+    "batch": "batch_size",
+    "context": "block_size",
+    "epochs": "steps",
+    "eval_interval": "evaluate_every",
+    "input": "data",
+    "iterations": "steps",
+    "max_iters": "steps",
+    "max_new_tokens": "length",
+    "num_workers": "workers",
+    "output": "out",
+    "start": "prompt",
+}
 
 HEADINGS = ("Run", "Source of options", "Model", "Optimiser", "Options")
 
@@ -54,6 +76,10 @@ def _work(name):
     return module
 
 
+def _run_path(path):
+    return expand_path(path, "the run")
+
+
 def make_app():
     """The command line, new for each call of ``main``."""
     app = _App(
@@ -79,7 +105,9 @@ def make_app():
         An option given here wins over the file given with --config, and that over the preset.
         """
         values = flatten_groups(run, model, optimizer)
-        return _work("train").run({name: values[name] for name in given & values.keys()}, source)
+        return _work("train").run(
+            {name: values[name] for name in given & values.keys()}, as_annotated(source)
+        )
 
     @app.command
     def sample(
@@ -89,7 +117,7 @@ def make_app():
         how: Annotated[SampleOptions, options()] = SampleOptions(),  # noqa: B008
     ):
         """Let a trained model write; each character is printed as it is made."""
-        return _work("sample").run(run, how)
+        return _work("sample").run(_run_path(run), as_annotated(how))
 
     @app.command
     def gradcheck(
@@ -102,8 +130,8 @@ def make_app():
         how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),  # noqa: B008
     ):
         """Hold every gradient against differences; status 1 if one is wrong."""
-        check_options(how)
-        return _work("gradcheck").run(run, **dataclasses.asdict(how))
+        path = None if run is None else _run_path(run)
+        return _work("gradcheck").run(path, **dataclasses.asdict(as_annotated(how)))
 
     @app.command
     def explain(
@@ -126,7 +154,7 @@ def make_app():
         what: Annotated[ExploreOptions, options()] = ExploreOptions(),  # noqa: B008
     ):
         """Write a page, one file for any browser, that shows attention forward and backward on a text."""
-        return _work("study").explore(run, what)
+        return _work("study").explore(_run_path(run), as_annotated(what))
 
     @app.command
     def bench(
@@ -138,6 +166,7 @@ def make_app():
         how: Annotated[BenchOptions, options()] = BenchOptions(),  # noqa: B008
     ):
         """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
+        how = as_annotated(how)
         return _work("bench").run(name, how.quick, how.json, how.one_core)
 
     return app
@@ -148,21 +177,27 @@ def _remember_given(given):
 
     def remember(app, commands, arguments):
         for argument in arguments:
-            _refuse_fractions(argument)
+            _check_whole(argument)
             if argument.tokens:
                 given.add(argument.keys[-1] if argument.keys else argument.name.lstrip("-"))
 
     return remember
 
 
-def _refuse_fractions(argument):
-    """Whole numbers are told from others here: cyclopts rounds 1.5 to 2 without a word."""
+def _check_whole(argument):
+    """Tell whole numbers from others: cyclopts rounds 1.5 to 2 without a word, and Python reads up to 4300 digits."""
     kinds = typing.get_args(argument.hint) or (argument.hint,)
     if int not in kinds:
         return
     for token in argument.tokens:
+        if re.fullmatch(r"[+-]?[0-9]{1000,}", token.value):
+            digits = len(token.value.lstrip("+-0"))
+            raise InputError(
+                f"{argument.name} is too large, given a whole number of {digits} digits"
+            )
         if not _is_a(int, token.value) and _is_a(float, token.value):
-            raise InputError(f"{argument.name} must be a whole number, given {token.value}")
+            given = shortened(token.value)
+            raise InputError(f"{argument.name} must be a whole number, given {given}")
 
 
 def _is_a(kind, text):
@@ -171,3 +206,27 @@ def _is_a(kind, text):
     except ValueError:
         return False
     return True
+
+
+def explain_mistake(error):
+    """The sentence for a command line that cyclopts cannot read; its own, where there is none better."""
+    if isinstance(error, UnknownOptionError):
+        word = (error.token.keyword or error.token.value).split("=")[0]
+        names = [name for one in error.argument_collection if one.parse for name in one.names]
+        meant = option(KNOWN_ELSEWHERE.get(word.lstrip("-").replace("-", "_"), ""))
+        near = nearest(word.lstrip("-"), [name.removeprefix("--") for name in names])
+        proposed = [f"--{name}" for name in near]
+        if meant in names:
+            proposed = [meant]
+        hint = (
+            f"did you mean {' or '.join(proposed[:2])}?" if proposed else "--help lists the options"
+        )
+        return f"unknown option {shortened(word)}: {hint}"
+    if isinstance(error, UnusedCliTokensError):
+        words = error.unused_tokens
+        command = " ".join(["tinyattn", *(error.command_chain or ())])
+        return (
+            f"{command} does not know what to do with {shown(words[0])}: its options have names "
+            f"({command} --help lists them)"
+        )
+    return str(error)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ..data import InputError
+from ..error_messages import did_you_mean, shown
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -35,6 +36,7 @@ def run(name, quick=False, output=None, one_core=False):
         return 0
     if name not in benchmarks.NAMES:
         raise InputError(
-            f"unknown benchmark {name!r}: expected one of {', '.join(benchmarks.NAMES)}"
+            f"unknown benchmark {shown(name)}: "
+            f"{did_you_mean(name, benchmarks.NAMES) or 'expected one of ' + ', '.join(benchmarks.NAMES)}"
         )
     return importlib.import_module("benchmarks.__main__").run(name, quick, output, one_core)

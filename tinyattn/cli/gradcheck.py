@@ -1,6 +1,5 @@
 """``tinyattn gradcheck``: every gradient of the library, or of a run's model, against differences."""
 
-import difflib
 import time
 import warnings
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 
 from ..checker import gradient_report
 from ..data import InputError
+from ..error_messages import did_you_mean, shown
 from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.row import TOLERANCES
 from ..survey.tasks import tasks
@@ -82,11 +82,11 @@ def _tasks(op, device, order, seed):
     chosen = [(name, task) for name, task in every if op in (None, name)]
     if not chosen:
         names = {name for name, _ in every}
-        near = difflib.get_close_matches(op, names, n=3)
-        hint = (
-            f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(names))}"
+        hint = did_you_mean(op, sorted(names), cutoff=0.4)
+        raise InputError(
+            f"--op: there is no operation or block {shown(op)}; "
+            f"{hint or 'tinyattn gradcheck, without --op, checks and names them all'}"
         )
-        raise InputError(f"--op: there is no operation or block {op!r}; {hint}")
     return chosen
 
 
@@ -208,7 +208,7 @@ def break_on_purpose(name, seed):
     """Apply each known mutation of a rule and print which check catches it."""
     if name not in MUTATIONS:
         raise InputError(
-            f"--break: no mutations are known for {name!r}; expected one of {', '.join(MUTATIONS)}"
+            f"--break: no mutations are known for {shown(name)}; expected one of {', '.join(MUTATIONS)}"
         )
     print(f"{f'{name} whose gradient ...':44s} " + " ".join(f"{check:>10s}" for check in CHECKS))
     missed = dict.fromkeys(CHECKS, 0)

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from ..attention import attention_kind, attention_kinds
 from ..data import InputError
-from ..ranges import Count, CountOrZero, NotNegative, Positive, Share
+from ..data.paths import PathText
+from ..ranges import Count, FileCount, Megabytes, NotNegative, Seed, Share
 from ..train.config import ModelOptions
 
 # Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
@@ -53,10 +54,10 @@ def _named_values(_type, tokens):
 class SourceOptions:
     """Where options come from that are not given on the command line."""
 
-    config: str | None = None
+    config: PathText | None = None
     """JSON file with options, such as a run's config.json; options given here override it [path]."""
 
-    resume: str | None = None
+    resume: PathText | None = None
     """Run to go on with, by its own options [directory]."""
 
 
@@ -79,7 +80,7 @@ class SampleOptions:
     top_p: Share | None = None
     """Sample from the likeliest characters that together reach this probability [0 to 1]."""
 
-    seed: CountOrZero | None = None
+    seed: Seed | None = None
     """Start of the random stream; another text each time by default."""
 
     unknown: Literal["error", "skip"] = "error"
@@ -119,16 +120,16 @@ class ExploreOptions:
     text: AnyTextOrNone = None
     """Text to look at; the beginning of the run's validation part by default."""
 
-    output: Annotated[str, Parameter(alias="-o")] = "explorer.html"
+    output: Annotated[PathText, Parameter(alias="-o")] = "explorer.html"
     """Page to write [path]."""
 
     positions: AnyTextOrNone = None
     """Characters whose own loss is looked at: all, or positions apart by commas; the largest by default."""
 
-    snapshots: CountOrZero | None = None
+    snapshots: FileCount | None = None
     """How many of the run's snapshots to show; as many as fit by default [snapshots]."""
 
-    megabytes: Positive = 4.0
+    megabytes: Megabytes = 4.0
     """Size the page should keep to [MB]."""
 
 
@@ -142,7 +143,7 @@ class BenchOptions:
     one_core: bool = False
     """Keep everything to one core and take the processor's time: for a machine that is busy."""
 
-    json: str | None = None
+    json: PathText | None = None
     """File for the results; NAME.json in benchmarks/results by default [path]."""
 
 
@@ -156,7 +157,7 @@ class GradcheckOptions:
     device: str | None = None
     """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
 
-    html: str | None = None
+    html: PathText | None = None
     """Write a page with the step-size curve of each operation [path]."""
 
     broken: Annotated[str | None, Parameter(name="--break")] = None
@@ -165,5 +166,5 @@ class GradcheckOptions:
     order: Literal[1, 2] | None = None
     """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""
 
-    seed: CountOrZero = 0
+    seed: Seed = 0
     """Start of the random streams of inputs, cotangents and directions."""

@@ -4,7 +4,6 @@ import dataclasses
 import sys
 
 from ..data import InputError
-from ..train.config import check_options
 from ..train.session import load_run, one_thread
 
 
@@ -15,7 +14,6 @@ def run(path, how):
         path: directory of a run.
         how: ``SampleOptions``.
     """
-    check_options(how)
     loaded = load_run(path, how.state, how.device)
     block_size = loaded.config.architecture.block_size
     if how.slide > block_size:

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from ..data import InputError
-from ..train.config import check_options
 from .terminal import is_terminal
 
 
@@ -39,7 +38,6 @@ def explore(path, what):
     """
     from ..study.explorer import run
 
-    check_options(what)
     if Path(what.output).is_dir():
         raise InputError(f"--output {what.output} is a directory: give the name of a file")
     try:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from .errors import InputError
+from .paths import expand_path
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
@@ -112,7 +113,10 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     """
     import pooch
 
-    folder = Path(folder or os.environ.get("TINYATTN_CACHE") or _user_cache())
+    given = os.environ.get("TINYATTN_CACHE")
+    if given and not folder:
+        folder = expand_path(given, "TINYATTN_CACHE")
+    folder = Path(folder or _user_cache())
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")

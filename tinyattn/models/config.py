@@ -10,7 +10,7 @@ from typing import Literal
 
 from ..attention import attention_kind
 from ..attention.window import WINDOW
-from ..ranges import Count, CountOrZero, Positive, Probability, check_ranges
+from ..ranges import Count, CountOrZero, LayerCount, Positive, Probability, check_ranges
 
 # What other libraries call a setting.
 OTHER_NAMES = {
@@ -27,7 +27,7 @@ OTHER_NAMES = {
 class CommonOptions:
     """Options of every model."""
 
-    layers: Count = 4
+    layers: LayerCount = 4
     """Blocks, one above the other [blocks]."""
 
     dim: Count = 128

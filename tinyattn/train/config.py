@@ -8,6 +8,7 @@ defaults are the preset ``fast``; the other presets are what differs from it.
 import contextlib
 import dataclasses
 import json
+import typing
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,15 +16,20 @@ import numpy as np
 
 from ..data import InputError
 from ..data.json_text import parse_json
+from ..data.paths import IsPath, PathText, expand_path
+from ..error_messages import did_you_mean, shown
 from ..models.config import ConvolutionOptions, TransformerOptions
 from ..ranges import (
     Count,
     CountOrZero,
+    FileCount,
     NotNegative,
     Positive,
     Probability,
+    Seed,
     Share,
     WorkerCount,
+    as_float,
     check_ranges,
 )
 
@@ -93,7 +99,7 @@ class RunOptions:
     preset: Literal["fast", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
     """Recipe that the other defaults come from."""
 
-    out: str | None = None
+    out: PathText | None = None
     """Directory to write the run to; a new one under runs/ by default [path]."""
 
     steps: Count = 300
@@ -102,7 +108,7 @@ class RunOptions:
     batch_size: Count = 12
     """Windows of text in a step [windows]."""
 
-    seed: CountOrZero = 1337
+    seed: Seed = 1337
     """Start of all random streams: weights, order of the text, dropout, samples."""
 
     device: str | None = None
@@ -129,7 +135,7 @@ class RunOptions:
     sample_length: Count = 200
     """Length of a printed sample [characters]."""
 
-    snapshots: CountOrZero = 0
+    snapshots: FileCount = 0
     """Copies of the model to keep along the way, the first and last step included [files]."""
 
     stop_after: Count | None = None
@@ -223,7 +229,7 @@ def make_config(options=None, **more):
     options = {**(options or {}), **more}
     preset = options.get("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
-        raise InputError(f"unknown preset {preset!r}: expected one of {', '.join(PRESETS)}")
+        raise InputError(f"unknown preset {shown(preset)}: expected one of {', '.join(PRESETS)}")
     options = {**PRESETS[preset], **options}
     # JSON takes Python's numbers only.
     options = {
@@ -233,9 +239,13 @@ def make_config(options=None, **more):
     groups = {}
     for group, owner in GROUPS.items():
         names = [one.name for one in dataclasses.fields(owner)]
-        groups[group] = owner(**{name: options.pop(name) for name in names if name in options})
+        given = {name: options.pop(name) for name in names if name in options}
+        groups[group] = as_annotated(owner(**given))
     if options:
-        raise InputError(f"unknown option {min(options)!r}: tinyattn train --help lists them")
+        unknown = min(options)
+        names = [one.name for owner in GROUPS.values() for one in dataclasses.fields(owner)]
+        hint = did_you_mean(unknown, names) or "tinyattn train --help lists them"
+        raise InputError(f"unknown option {shown(unknown)}: {hint}")
     config = TrainConfig(**groups)
     check_config(config)
     return config
@@ -297,21 +307,38 @@ def options_from_json(text, name="the configuration"):
 
 
 def check_config(config):
-    """Raise an InputError that names the first option out of range or at odds with another."""
-    check_options(config.run)
-    check_options(config.optimization)
+    """Raise an InputError for the first option at odds with another."""
     with _as_input_error():
         config.architecture.check(option)
 
 
-def check_options(group):
-    """Check every option of a dataclass against its annotation.
+def as_annotated(group):
+    """A dataclass of options, each checked against its annotation and made what that says.
+
+    An integer where a number is expected becomes a float, and ``~`` in a path the home directory.
 
     Raises:
         InputError: with the option's name, the values it may have, and the value given.
+
+    >>> as_annotated(OptimizerOptions(clip=1)).clip
+    1.0
     """
     with _as_input_error():
         check_ranges(group, option)
+    values = {}
+    for name, hint in typing.get_type_hints(type(group), include_extras=True).items():
+        value = getattr(group, name)
+        if isinstance(value, int) and not isinstance(value, bool) and _has(hint, float):
+            values[name] = as_float(value)
+        if isinstance(value, str) and _has(hint, IsPath):
+            values[name] = expand_path(value, option(name))
+    return dataclasses.replace(group, **values)
+
+
+def _has(hint, kind):
+    """Whether a type is, or has among its members and notes, ``kind`` or an instance of it."""
+    parts = typing.get_args(hint) if typing.get_origin(hint) else ()
+    return hint is kind or isinstance(hint, kind) or any(_has(part, kind) for part in parts)
 
 
 @contextlib.contextmanager
