@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+import types
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -38,7 +39,7 @@ MOST = 10**9
 
 Count = Annotated[int, Range(1, MOST)]
 CountOrZero = Annotated[int, Range(0, MOST)]
-LayerCount = Annotated[int, Range(1, 10_000)]
+LayerCount = Annotated[int, Range(1, 1000)]
 FileCount = Annotated[int, Range(0, 10_000)]
 Seed = Annotated[int, Range(0, 2**64 - 1)]
 WorkerCount = Annotated[int, Range(1, 256)]
@@ -72,21 +73,21 @@ def check_ranges(settings, spell=str):
 
 
 def _check_value(name, value, hint):
-    alternatives = _alternatives(_without_foreign_notes(hint))
-    if value is None and type(None) in alternatives:
-        return
     expected = []
-    for choice in alternatives:
-        if typing.get_origin(choice) is Literal:
-            if any(type(value) is type(one) and value == one for one in typing.get_args(choice)):
-                return
-            expected.append("one of " + ", ".join(map(str, typing.get_args(choice))))
-            continue
-        kind, limits = _kind_and_range(choice)
+    for kind, notes in _alternatives(hint):
         if kind is type(None):
+            if value is None:
+                return
+            continue
+        if typing.get_origin(kind) is Literal:
+            choices = typing.get_args(kind)
+            if any(type(value) is type(choice) and value == choice for choice in choices):
+                return
+            expected.append("one of " + ", ".join(map(str, choices)))
             continue
         expected.append(_KINDS[kind])
         if _is_a(value, kind):
+            limits = next((note for note in notes if isinstance(note, Range)), None)
             number = as_float(value) if kind is float else value
             if limits is None or number in limits:
                 return
@@ -113,24 +114,16 @@ _KINDS = {
 }
 
 
-def _kind_and_range(hint):
-    """A type, and the ``Range`` noted on it, or None."""
+def _alternatives(hint, notes=()):
+    """The types that a hint allows, each with the notes on it, of which the command line has its own."""
     if typing.get_origin(hint) is Annotated:
-        return typing.get_args(hint)[:2]
-    return hint, None
-
-
-def _without_foreign_notes(hint):
-    """The type without notes that are no range, such as how the command line spells it."""
-    kind, note = _kind_and_range(hint)
-    return hint if isinstance(note, Range) else kind
-
-
-def _alternatives(hint):
-    """The members of a union, or the type alone."""
-    if typing.get_origin(hint) in (typing.Union, type(int | None)):
-        return typing.get_args(hint)
-    return (hint,)
+        inner, *more = typing.get_args(hint)
+        yield from _alternatives(inner, (*notes, *more))
+    elif typing.get_origin(hint) in (typing.Union, types.UnionType):
+        for one in typing.get_args(hint):
+            yield from _alternatives(one, notes)
+    else:
+        yield hint, notes
 
 
 def _is_a(value, kind):

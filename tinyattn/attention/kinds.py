@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..backend import backend_of
+from ..error_messages import shown
 from .masks import causal_visibility
 
 _REGISTRY = {}
@@ -143,7 +144,7 @@ def attention_kind(name):
     ['window', 'global_tokens']
     """
     if name not in _REGISTRY:
-        raise ValueError(f"got kind={name!r}: attention must be one of {', '.join(_REGISTRY)}")
+        raise ValueError(f"got kind={shown(name)}: attention must be one of {', '.join(_REGISTRY)}")
     return _REGISTRY[name]
 
 
