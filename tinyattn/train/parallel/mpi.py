@@ -5,6 +5,7 @@ same streams, so that only gradients are sent.
 """
 
 import os
+import re
 import time
 
 import numpy as np
@@ -62,7 +63,7 @@ class Processes:
 def launched_processes():
     """The processes that an MPI launcher started together with this one, or this one alone."""
     sizes = [os.environ.get(name, "") for name in _SIZE_VARIABLES]
-    if max(int(size) if size.isdecimal() else 1 for size in sizes) <= 1:
+    if max(int(size) if re.fullmatch("[0-9]{1,9}", size) else 1 for size in sizes) <= 1:
         return Processes()
     from mpi4py import MPI
 
