@@ -11,7 +11,7 @@ BLOCK_SIZE = 256
 def tinyattn(cached=True):
     import tinyattn as ta
     from tinyattn.backend import Random
-    from tinyattn.generate import generate
+    from tinyattn.sampling import generate
 
     def start(length):
         ta.manual_seed(0)

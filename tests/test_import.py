@@ -1,10 +1,14 @@
 """What importing the package costs, and the names people rely on."""
 
 import configparser
+import contextlib
+import importlib
 import inspect
 import json
+import pkgutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -68,7 +72,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_the_parts_above_the_operations_are_imported_at_their_first_use():
     parts = {
-        f"tinyattn.{name}" for name in "nn optim models data checker study train generate".split()
+        f"tinyattn.{name}" for name in "nn optim models data checker study train sampling".split()
     }
     assert modules_after("import tinyattn") & parts == set()
     new = modules_after("import tinyattn as ta; ta.nn, ta.optim, ta.gradcheck")
@@ -79,8 +83,8 @@ def test_the_parts_above_the_operations_are_imported_at_their_first_use():
     "statement",
     [
         "import tinyattn as ta; ta.generate",
-        "import tinyattn.generate; import tinyattn as ta",
-        "from tinyattn.generate import generate; import tinyattn as ta",
+        "import tinyattn.sampling; import tinyattn as ta",
+        "from tinyattn.sampling import generate; import tinyattn as ta",
         "import tinyattn.train; import tinyattn as ta; from tinyattn import generate",
     ],
 )
@@ -89,7 +93,7 @@ def test_generate_is_a_function_in_whatever_order_things_are_imported(statement)
         f"{statement}\n"
         "model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4))\n"
         "print(len(list(ta.generate(model, [1], 3))))\n"
-        "from tinyattn.generate import draw"
+        "from tinyattn.sampling import draw"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "3\n"
@@ -124,6 +128,13 @@ def test_an_editable_install_is_a_plain_path():
 
 
 def test_public_functions_are_functions_and_their_modules_have_other_names():
-    for function in (ta.gradcheck, ta.study.explain, ta.study.explore):
+    for function in (ta.generate, ta.gradcheck, ta.study.explain, ta.study.explore):
         assert inspect.isfunction(function)
         assert not function.__module__.endswith(function.__name__)
+
+
+def test_every_module_of_the_package_is_an_ordinary_module():
+    for module in pkgutil.walk_packages(ta.__path__, "tinyattn."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):  # for want of CuPy or MPI
+                assert type(importlib.import_module(module.name)) is types.ModuleType

@@ -33,10 +33,11 @@ from .ops import *  # noqa: F403  (the names in ops.__all__, each documented whe
 
 __version__ = "0.1.0"
 
-_MODULES = ("data", "generate", "models", "nn", "optim", "study", "train")
+_MODULES = ("data", "models", "nn", "optim", "study", "train")
 # Where the names come from that are imported at their first use.
 _PLACES = {
     "GradcheckError": "checker",
+    "generate": "sampling",
     "gradcheck": "checker",
     "load": "train.storage.tensors",
     "save": "train.storage.tensors",

@@ -13,8 +13,8 @@ from tinyattn.data import (
     split_text,
     unigram_loss,
 )
-from tinyattn.generate import sample_probabilities
 from tinyattn.models.encoder import mask_tokens
+from tinyattn.sampling import sample_probabilities
 
 MASK = [False, False, True]
 NUMBERS = np.ma.array([1.0, 2.0, 1e20], mask=MASK, dtype=np.float32)

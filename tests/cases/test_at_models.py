@@ -5,7 +5,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn import models
-from tinyattn.generate import ContextReader, generate
+from tinyattn.sampling import ContextReader, generate
 
 POSITIONS = pytest.mark.parametrize(
     "positions", ["none", "sinusoidal", "learned", "rotary", "alibi"]

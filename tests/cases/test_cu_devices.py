@@ -10,7 +10,7 @@ import pytest
 import tinyattn as ta
 from tinyattn.backend import Random, use_random
 from tinyattn.data import Batches
-from tinyattn.generate import generate
+from tinyattn.sampling import generate
 from tinyattn.train.storage.arrays import arrays_from_bytes, arrays_to_bytes
 
 CONFIG = ta.models.GPTConfig.gpt2(

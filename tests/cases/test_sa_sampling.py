@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import Random
-from tinyattn.generate import draw, sample_probabilities
+from tinyattn.sampling import draw, sample_probabilities
 
 
 @pytest.fixture(autouse=True)

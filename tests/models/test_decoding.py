@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn import generate as generating
-from tinyattn import models
+from tinyattn import models, sampling
 from tinyattn.backend import Random
 from tinyattn.models.decoding import unsupported
 
@@ -277,7 +276,7 @@ def test_a_cache_that_was_recorded_goes_on_unrecorded(ids):
 
 
 def written(model, length=12):
-    return list(generating.generate(model, [1, 2, 3], length, random=Random(5)))
+    return list(sampling.generate(model, [1, 2, 3], length, random=Random(5)))
 
 
 def test_generate_makes_one_decoder_a_call_and_reads_single_tokens_with_it(monkeypatch):
@@ -293,12 +292,12 @@ def test_generate_makes_one_decoder_a_call_and_reads_single_tokens_with_it(monke
             return super().__call__(token, cache)
 
     model = small(block_size=8)
-    monkeypatch.setattr(generating, "Decoder", Counted)
-    text = list(generating.generate(model, [1, 2, 3], 20, random=Random(5), slide=4))
+    monkeypatch.setattr(sampling, "Decoder", Counted)
+    text = list(sampling.generate(model, [1, 2, 3], 20, random=Random(5), slide=4))
     # After the contexts of 3, 5, 5, 5 and 5 characters, which the modules read at once.
     assert made == [model] and len(tokens) == 20 - 5
     with ta.reference():
-        assert text == list(generating.generate(model, [1, 2, 3], 20, random=Random(5), slide=4))
+        assert text == list(sampling.generate(model, [1, 2, 3], 20, random=Random(5), slide=4))
     assert made == [model]
 
 
@@ -307,9 +306,7 @@ def test_generate_runs_the_modules_of_a_model_that_the_decoder_does_not_support(
     model = small()
     change(model)
     text = written(model)
-    assert text == list(
-        generating.generate(model, [1, 2, 3], 12, random=Random(5), use_cache=False)
-    )
+    assert text == list(sampling.generate(model, [1, 2, 3], 12, random=Random(5), use_cache=False))
 
 
 def test_a_model_called_with_a_cache_runs_its_modules(ids):

@@ -112,7 +112,7 @@ def _is_plain_norm(norm):
 class Decoder:
     """The weights of a GPT, laid out for reading texts token by token.
 
-    ``tinyattn.generate.generate`` makes one for each call. The model must not change while a decoder is in use: new
+    ``tinyattn.generate`` makes one for each call. The model must not change while a decoder is in use: new
     values of a parameter are an error, other modules and new hooks go unnoticed. It computes as in evaluation mode.
 
     Args:

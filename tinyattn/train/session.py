@@ -10,7 +10,7 @@ from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
 from ..data.corpus import CORPORA
-from ..generate import generate
+from ..sampling import generate
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel import available_cores
@@ -207,10 +207,10 @@ class LoadedRun:
         Args:
             prompt: the text to continue; if empty, a line break where the vocabulary has one.
             length: how many characters to generate.
-            temperature, top_k, top_p: as in ``tinyattn.generate.sample_probabilities``.
+            temperature, top_k, top_p: as in ``tinyattn.sampling.sample_probabilities``.
             seed: of the random stream; another text each time by default.
             unknown: ``"skip"`` leaves out the characters of the prompt that the model does not know.
-            slide: as in ``tinyattn.generate.ContextReader``.
+            slide: as in ``tinyattn.sampling.ContextReader``.
 
         Raises:
             InputError: for an encoder, and for characters of the prompt that the model does not know.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import Batches, InputError
-from ..generate import generate
+from ..sampling import generate
 from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import rank_key
 from .storage.arrays import first_not_finite

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import Random
-from tinyattn.generate import context_start, draw, sample_probabilities
+from tinyattn.sampling import context_start, draw, sample_probabilities
 
 P = np.array([0.5, 0.3, 0.15, 0.05])
 

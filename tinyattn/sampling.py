@@ -3,8 +3,6 @@
 import functools
 import math
 import operator
-import sys
-import types
 
 import numpy as np
 
@@ -243,13 +241,3 @@ def _continue(reader, ids, length, filters, random):
         logits = reader.logits(ids)
         ids.append(int(draw(sample_probabilities(logits, *filters), random)))
         yield ids[-1]
-
-
-class _CallableModule(types.ModuleType):
-    """So that both ``ta.generate(model, ids, length)`` and ``from tinyattn.generate import draw`` work."""
-
-    def __call__(self, *args, **kwargs):
-        return self.generate(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -5,8 +5,8 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.backend import Random, use_random
-from tinyattn.generate import ContextReader, context_start, generate
 from tinyattn.models import CNN, GPT, RNN, CNNConfig, GPTConfig, RNNConfig
+from tinyattn.sampling import ContextReader, context_start, generate
 
 SIZE, BLOCK = 11, 8
 
