@@ -366,19 +366,21 @@ def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, nu
     assert [process for process, *_ in workers.map(about_the_process, range(3))] == processes
 
 
-def test_a_signal_during_the_fork_is_for_the_first_process_only(workers, monkeypatch):
-    """It waits until a worker ignores it, and reaches the first process afterwards."""
-    original, blocked = pool.forget, shared.zeros((1,), bool)
+def test_a_signal_that_arrives_during_the_fork_does_not_end_the_worker(workers, monkeypatch):
+    original = forks._Worker._live
 
-    def forget():
-        os.kill(os.getpid(), signal.SIGUSR1)  # ignored, or this worker ends
-        blocked[...] = signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        original()
+    def live(self, serve):
+        os.kill(os.getpid(), signal.SIGTERM)
+        original(self, serve)
 
-    monkeypatch.setattr(pool, "forget", forget)
+    monkeypatch.setattr(forks._Worker, "_live", live)
     assert len(workers.map(about_the_process, range(3))) == 3
-    assert not blocked
-    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    masks = workers.map(blocked_signals, range(3))
+    assert masks == [signal.pthread_sigmask(signal.SIG_BLOCK, [])] * 3
+
+
+def blocked_signals(model, item):
+    return signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 KILLED = """
