@@ -91,6 +91,21 @@ def test_pieces_of_a_shard_add_up(monkeypatch, processes, executor_of):
     assert_same(run(BatchStep(executor_of(make_model(), 2, processes)), batch), expected)
 
 
+@pytest.mark.parametrize(("device", "pieces"), [("cpu", 5), ("strict", 1)])
+def test_only_a_cpu_computes_a_batch_in_pieces(device, pieces, monkeypatch):
+    monkeypatch.setattr(step_module, "TOKENS_AT_ONCE", 16)
+    model = make_model().to(device)
+    shapes, original = [], model.loss
+
+    def loss(inputs, targets):
+        shapes.append(inputs.shape)
+        return original(inputs, targets)
+
+    model.loss = loss
+    assert_same(run(BatchStep(SerialExecutor(model)), make_batch(9)), whole(make_batch(9)))
+    assert len(shapes) == pieces and sum(rows for rows, _ in shapes) == 9
+
+
 def test_the_same_number_of_workers_gives_the_same_bits(executor_of):
     batch = make_batch(6)
     runs = [

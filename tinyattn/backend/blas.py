@@ -1,4 +1,4 @@
-"""Whether a matrix product has the processor to itself: BLAS keeps that from its callers."""
+"""Track whether BLAS is limited to one thread."""
 
 import contextlib
 import contextvars
@@ -18,7 +18,7 @@ def has_one_thread():
 
 @contextlib.contextmanager
 def one_thread():
-    """Let it be known, in a ``with`` block and what is called there, that BLAS is held to one thread."""
+    """Declare that BLAS is limited to one thread in a ``with`` block and in what is called there."""
     token = _one_thread.set(True)
     try:
         yield

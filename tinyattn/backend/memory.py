@@ -1,16 +1,16 @@
-"""Memory from the operating system, for the pool and for what forked processes share."""
+"""Allocate memory from the operating system, for the pool and for arrays that forked processes share."""
 
 import mmap
 
 
 def anonymous(size, **options):
-    """``size`` bytes of zeros that belong to no file, on huge pages where Linux has them to give.
+    """Allocate ``size`` bytes of zeros that no file backs, on huge pages where Linux has them.
 
     Args:
         options: what else ``mmap.mmap`` takes, such as ``flags``.
 
     Raises:
-        MemoryError: where the system has not as many.
+        MemoryError: if the OS cannot allocate ``size`` bytes.
     """
     try:
         memory = mmap.mmap(-1, size, **options)

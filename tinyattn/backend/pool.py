@@ -150,7 +150,7 @@ def release():
 
 
 def forget():
-    """Begin anew, in a forked process: of the blocks that were its parent's each would be copied at the first write."""
+    """Reset the pool after a fork, to avoid copy-on-write of the parent's blocks."""
     global _arena, _arena_used, _pooled_bytes, _lock
     _lock = threading.Lock()  # a thread that does not exist here may have held it
     _free_blocks.clear()

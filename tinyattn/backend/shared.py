@@ -1,4 +1,4 @@
-"""Host memory that a process has in common with those that are forked from it."""
+"""Shared memory: arrays that a process and those forked from it read and write in the same place."""
 
 import itertools
 import weakref
@@ -13,11 +13,11 @@ _regions = weakref.WeakValueDictionary()
 
 
 class _Region(np.ndarray):
-    """Memory of this kind. A class of its own, so that NumPy keeps it as a base and does not look through it."""
+    """Shared memory. A subclass, so that NumPy keeps it as the base of views instead of its own base."""
 
 
 def zeros(shape, dtype=np.float32):
-    """Zeros that forked processes read and write in the same place.
+    """Zeros in shared memory.
 
     Returns:
         A plain, C-ordered ``np.ndarray``. Views of it keep the memory.
@@ -34,12 +34,12 @@ def zeros(shape, dtype=np.float32):
 
 
 def is_shared(array):
-    """Whether ``array`` lies in memory that ``zeros`` gave."""
+    """Whether ``array`` is in memory that ``zeros`` allocated."""
     return _region_of(array) is not None
 
 
 def address(array):
-    """What to tell a forked process of a shared array, for ``array_at``; None for any other array.
+    """The arguments of ``array_at`` for a shared array, to send to a forked process; None for any other array.
 
     >>> array = zeros((2, 3))
     >>> array_at(*address(array[:, 1]))[...] = 1
@@ -54,10 +54,10 @@ def address(array):
 
 
 def array_at(number, start, shape, strides, dtype):
-    """The array of which another process told the ``address``, in the same memory.
+    """The array at an ``address`` that another process sent, in the same memory.
 
     Raises:
-        RuntimeError: for memory that was made after this process.
+        RuntimeError: for memory that was allocated after this process was forked.
     """
     if number not in _regions:
         raise RuntimeError(

@@ -3,13 +3,14 @@
 import multiprocessing
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 import threadpoolctl
 
 import tinyattn as ta
-from tinyattn.backend import blas
+from tinyattn.backend import blas, shared
 from tinyattn.train import parallel
 from tinyattn.train.parallel import (
     ForkExecutor,
@@ -127,6 +128,24 @@ def test_a_map_keeps_the_order_of_its_items(model, items, processes, executor_of
     assert workers.map(about_the_model, range(items)) == [
         (weight, False, item) for item in range(items)
     ]
+
+
+def wait_or_fail(model, item):
+    seconds, written = item
+    if seconds is None:
+        raise ArithmeticError("the first item")
+    time.sleep(seconds)
+    written[...] = True
+    return None, {}
+
+
+@both_kinds
+def test_an_error_is_raised_after_all_workers_have_stopped(model, processes, executor_of):
+    written = shared.zeros((2,), bool)
+    items = [(None, written), (0.2, written[:1]), (0.3, written[1:])]
+    with pytest.raises(ArithmeticError, match="the first item"):
+        executor_of(model, 3, processes).run(wait_or_fail, items, print)
+    assert written.all()
 
 
 def halves(model, item):
