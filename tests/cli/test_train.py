@@ -496,8 +496,16 @@ def test_a_run_is_trained_by_one_process_at_a_time(text_file, tmp_path, call):
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
+def test_workers_that_are_threads_say_why(text_file, call, monkeypatch):
+    reason = "fork is safe on Linux only"
+    monkeypatch.setattr("tinyattn.train.parallel.forks.unavailable", lambda: reason)
+    words = [*TINY[:-1], "2"]  # workers come last
+    answer = call("train", "--data", text_file, "--steps", 1, "--out", "run", *words)
+    assert answer.status == 0 and f"2 workers (threads: {reason})" in answer.output
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_to_the_process_and_its_workers_saves(text_file, tmp_path, number):
     words = [*LONG[:-1], "2"]  # workers come last
     process = command("train", "--data", text_file, *words, cwd=tmp_path)

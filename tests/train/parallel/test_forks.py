@@ -349,10 +349,10 @@ def test_operations_of_workers_cannot_be_watched(workers):
     assert len(workers.map(about_the_process, range(3))) == 3
 
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [getattr(signal, name) for name in NAMES], ids=NAMES)
 def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, number):
     processes = [process for process, *_ in workers.map(about_the_process, range(3))]
     caught = []

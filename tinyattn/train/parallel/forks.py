@@ -30,7 +30,7 @@ _SECONDS_TO_END = 5.0
 
 # Batch systems and service managers send these to all processes of a job, where the first one still has to save.
 # Windows has only the first two.
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 _IGNORED_SIGNALS = {getattr(signal, name, signal.SIGINT) for name in _NAMES}
 
 # Held during a fork, so that no other worker inherits the far end of the new pipe and keeps it open.
@@ -208,8 +208,8 @@ class _Worker:
             self._process = context.Process(
                 target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
             )
-            # Python warns that other threads may hold locks during the fork. A worker only computes: the lock it
-            # needs for that is made anew (pool.forget), and BLAS ends its own threads before a fork.
+            # Python warns that other threads may hold locks during the fork. A worker only computes: pool.forget
+            # replaces the one lock it needs for that, and BLAS ends its own threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             # Signals wait until the worker ignores them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)

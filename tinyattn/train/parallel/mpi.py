@@ -53,8 +53,8 @@ class Processes:
         """End all processes: the others would wait for this one for ever."""
         if self.communicator is None:
             return
-        # The first has most likely met the same error and is the one to tell it; and the launcher needs a
-        # moment to pass on what was told, which it drops when it ends the processes.
+        # The first process most likely has the same error and reports it; and the launcher needs a moment to
+        # pass on the output, which it discards when it ends the processes.
         time.sleep(1 if self.is_first else 5)
         self.communicator.Abort(status)
         os._exit(status)  # some implementations return, and end this process a little later
