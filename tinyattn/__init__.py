@@ -37,6 +37,7 @@ _MODULES = ("data", "models", "nn", "optim", "study", "train")
 # Where the names come from that are imported at their first use.
 _PLACES = {
     "GradcheckError": "checker",
+    "GradcheckInconclusive": "checker",
     "generate": "sampling",
     "gradcheck": "checker",
     "load": "train.storage.tensors",

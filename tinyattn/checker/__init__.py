@@ -5,6 +5,16 @@ package imports NumPy, the engine and its backends, and works without the rest o
 """
 
 from .check import gradcheck, gradient_report
-from .report import GradcheckError, GradcheckWarning, Report
+from .problem import Argument, Problem
+from .report import GradcheckError, GradcheckInconclusive, GradcheckWarning, Report
 
-__all__ = ["GradcheckError", "GradcheckWarning", "Report", "gradcheck", "gradient_report"]
+__all__ = [
+    "Argument",
+    "GradcheckError",
+    "GradcheckInconclusive",
+    "GradcheckWarning",
+    "Problem",
+    "Report",
+    "gradcheck",
+    "gradient_report",
+]

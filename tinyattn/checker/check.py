@@ -6,13 +6,11 @@ import warnings
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import is_array, native_dtype
+from .adapters import ADAPTERS
 from .containers import flatten
-from .culprit import find_culprit, operations_of
 from .measure import Settings, assert_unchanged, generator, measure_gradients
-from .problem import Argument, FirstOrder, SecondOrder, named_parameters, parameters_swapped
 from .report import GradcheckError, GradcheckWarning, Report
-from .reproduce import call_text, function_name
+from .reproduce import call_text
 
 
 def gradcheck(
@@ -116,18 +114,50 @@ def gradient_report(
     """
     started = time.perf_counter()
     settings = Settings(**settings)
-    arguments, slots = _arguments(inputs, params, upcast)
-    call = call_text(fn, inputs, params, settings, upcast)
-    with parameters_swapped(arguments):
-        first = FirstOrder(fn, inputs, arguments, slots)
-        base = _validated_values(first, fn)
+    problem = problem_of(fn, inputs, params, np.float64 if upcast else None)
+    problem.call = problem.call or call_text(fn, inputs, params, settings, upcast)
+    report = report_of(problem, settings, cotangent, find_fault)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def problem_of(fn, inputs, params=(), dtype=None):
+    """The ``Problem`` of what ``gradcheck`` is given: from the first of ``ADAPTERS`` that takes it.
+
+    Raises:
+        TypeError: if an input is complex, or if there is nothing to check.
+    """
+    for adapt in ADAPTERS:
+        problem = adapt(fn, inputs, params, dtype)
+        if problem is not None:
+            break
+    for argument in problem.arguments:
+        given = argument.start.dtype
+        if given.kind == "c":
+            raise TypeError(
+                f"{argument.name} is {given}: gradients of complex numbers are not checked"
+            )
+        if given != np.float64:
+            digits = np.finfo(given).precision
+            raise TypeError(
+                f"{argument.name} is {given}, whose {digits} digits are too few for a difference quotient: a step of "
+                "1e-6 vanishes in the rounding of 1, and even the best step leaves an error near 1e-5. Pass float64, or "
+                "upcast=True to check a float64 copy."
+            )
+    return problem
+
+
+def report_of(problem, settings, cotangent=None, find_fault=False):
+    """The ``Report`` of a ``Problem``: the check itself, whatever the framework."""
+    with problem.running():
+        base = _validated_values(problem)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports = measure_gradients(first, cotangents, settings, base)
+        reports = measure_gradients(problem, cotangents, settings, base)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
         if settings.order == 2 and not any(report.failures for report in reports):
-            second = SecondOrder(first, cotangents)
+            second = problem.second_order(cotangents)
             base = second.values()
             seconds = _cotangents(base, None, settings.seed, purpose="second cotangent")
             reports += measure_gradients(second, seconds, settings, base)
@@ -138,84 +168,40 @@ def gradient_report(
                 f"nothing could be checked, the function has a kink everywhere: {kink_found}"
             )
         report = Report(
-            function=function_name(fn),
+            function=problem.name,
             arguments=reports,
             seed=settings.seed,
-            operations=operations_of(first),
-            call=call,
+            mode=settings.mode,
+            operations=problem.operations(),
+            call=problem.call,
+            findings=problem.findings,
         )
         if not report.passed:
-            _assert_deterministic(first, base=None)
+            _assert_deterministic(problem, base=None)
             if find_fault:
                 report.searched = True
-                report.culprit = _culprit(first)
-    report.evaluations = first.evaluations
-    report.seconds = time.perf_counter() - started
+                report.culprit = _culprit(problem, cotangents)
+    report.evaluations = problem.evaluations
     return report
 
 
-def _culprit(first):
+def _culprit(problem, cotangents):
     try:
-        return find_culprit(first, gradient_report)
+        return problem.culprit(cotangents)
     except (GradcheckError, TypeError, ValueError, RuntimeError):
         return None  # an operation cannot be checked on its own: the report names the function
 
 
-def _arguments(inputs, params, upcast):
-    """The ``Argument``s to check, and the slots: for each leaf of the inputs its Argument, or the leaf itself."""
-    leaves = flatten(inputs, "inputs")
-    only_required = any(isinstance(leaf, Tensor) and leaf.requires_grad for _, leaf in leaves)
-    arguments, slots, in_modules = [], [], []
-    for name, leaf in leaves:
-        slots.append(leaf)
-        if hasattr(leaf, "named_parameters"):
-            in_modules += [(f"{name}.{inner}", p) for inner, p in leaf.named_parameters()]
-            continue
-        if isinstance(leaf, Tensor):
-            wanted = leaf.requires_grad or not only_required
-        else:
-            wanted = is_array(leaf) and not only_required
-        if wanted and leaf.dtype.kind in "fc":
-            slots[-1] = Argument(name, leaf, dtype=_checked_dtype(name, leaf, upcast))
-            arguments.append(slots[-1])
-    seen = set()
-    for name, parameter in [*in_modules, *named_parameters(params)]:
-        if id(parameter) not in seen and parameter.dtype.kind in "fc":
-            seen.add(id(parameter))
-            dtype = _checked_dtype(name, parameter, upcast)
-            arguments.append(Argument(name, parameter, parameter, dtype))
-    if not arguments:
-        kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
-        raise TypeError(
-            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array; "
-            "to check a module's parameters, pass params=module"
-        )
-    return arguments, slots
-
-
-def _checked_dtype(name, leaf, upcast):
-    if leaf.dtype.kind == "c":
-        raise TypeError(f"{name} is {leaf.dtype}: gradients of complex numbers are not checked")
-    if native_dtype(leaf.dtype) != np.float64 and not upcast:
-        digits = np.finfo(leaf.dtype).precision
-        raise TypeError(
-            f"{name} is {leaf.dtype}, whose {digits} digits are too few for a difference quotient: a step of 1e-6 "
-            "vanishes in the rounding of 1, and even the best step leaves an error near 1e-5. Pass float64, or "
-            "upcast=True to check a float64 copy."
-        )
-    return np.float64
-
-
-def _validated_values(problem, fn):
+def _validated_values(problem):
     """The outputs at the point, once they are known to be float64 and reproducible."""
     base = problem.values()
     assert_unchanged(problem)
     for position, value in enumerate(base):
         if value.dtype != np.float64:
             raise GradcheckError(
-                f"output {position} of {function_name(fn)} is {value.dtype} although its inputs are float64: something "
+                f"output {position} of {problem.name} is {value.dtype} although its inputs are float64: something "
                 "inside computes in less than float64, and differences of it are rounding noise",
-                op=function_name(fn),
+                op=problem.name,
             )
     _assert_deterministic(problem, base)
     return base

@@ -11,9 +11,7 @@ Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives
 import numpy as np
 
 from ..autograd import reference
-from .culprit import operations_of
 from .numeric import extrapolated
-from .problem import parameters_swapped
 
 STEP = 1e-20
 
@@ -28,14 +26,14 @@ def complex_slopes(problem, cotangents):
     Raises:
         ValueError: if the function is not analytic, or cannot be run on complex numbers.
     """
-    names = [name for name in operations_of(problem) if name in NOT_ANALYTIC]
+    names = [name for name in problem.operations() if name in NOT_ANALYTIC]
     if names:
         raise ValueError(
             f"a complex step cannot be used with {', '.join(names)}, which is not analytic: "
             'use oracle="difference"'
         )
     twin = problem.with_dtype(np.complex128)
-    with parameters_swapped(twin.arguments), reference():
+    with twin.running(), reference():
         slopes = [_slopes_of(twin, argument, cotangents) for argument in twin.arguments]
     _reject_if_not_analytic(problem, slopes, cotangents)
     return slopes

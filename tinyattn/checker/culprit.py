@@ -20,13 +20,14 @@ def operations_of(problem):
     return tuple(names)
 
 
-def find_culprit(problem, gradient_report):
+def find_culprit(problem):
     """The name of the first operation whose own gradient is wrong; None if all are right or there are too many.
 
     Args:
         problem: the function, as a ``FirstOrder`` problem.
-        gradient_report: ``check.gradient_report``.
     """
+    from .check import gradient_report  # which calls this function
+
     calls = []
 
     def record(primitive, arrays, parameters):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .complex_step import complex_slopes
 from .numeric import UNIT_ROUNDOFF, bends, extrapolated, kink
-from .report import ArgumentReport, GradcheckError, Kink
+from .report import WRONG, ArgumentReport, Element, GradcheckError, Kink
 
 
 @dataclass
@@ -112,7 +112,9 @@ class _Measurement:
 
     def by_differences(self, places, reached):
         """The report, with slopes from finite differences."""
-        report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
+        report = ArgumentReport(
+            self._argument.name, self._argument.shape, order=self._problem.order
+        )
         report.checked = len(places)
         measured = [self._line(p).slopes(self._step(p), self._base) for p, _ in places]
         finite = [
@@ -133,11 +135,15 @@ class _Measurement:
                 if not self._agree(slope, numeric, scale, floor):
                     report.failures += 1
             self._record(report, place, numeric, slope, scale)
+            if report.failures:
+                report.worst[0].verdict = WRONG
         return report
 
     def by_exact_slopes(self, places, slopes, reached):
         """The report, with slopes that are exact up to rounding."""
-        report = ArgumentReport(self._argument.name, self._argument.shape, self._problem.order)
+        report = ArgumentReport(
+            self._argument.name, self._argument.shape, order=self._problem.order
+        )
         report.checked = len(places)
         scale = max((abs(v) for place, a in places for v in (a, slopes[place])), default=0.0)
         report.has_influence = not places or reached or bool(np.any(slopes))
@@ -145,6 +151,8 @@ class _Measurement:
             numeric = float(slopes[place])
             report.failures += not self._agree(slope, numeric, scale, self._rounding)
             self._record(report, place, numeric, slope, scale)
+            if report.failures:
+                report.worst[0].verdict = WRONG
         return report
 
     def _line(self, place):
@@ -182,9 +190,9 @@ class _Measurement:
     def _record(self, report, place, numeric, analytic, scale):
         error = abs(analytic - numeric)
         error = np.inf if np.isnan(error) else error
-        if report.worst_index is None or error > report.absolute_error:
-            report.worst_index = place if type(place) is tuple else None
-            report.numeric, report.analytic = numeric, analytic
+        if not report.worst or error > report.absolute_error:
+            index = place if type(place) is tuple else None
+            report.worst = [Element(index, analytic, numeric, 0.0)]
             report.absolute_error = max(error, report.absolute_error)
             # A gradient that is zero up to rounding has no scale for a relative error.
             is_zero = scale <= self._rounding / self._settings.eps and error <= scale

@@ -1,8 +1,15 @@
-"""The result of a check: the numbers, and the error message."""
+"""The result of a check: its numbers, as data and as JSON, and the errors.
 
-from dataclasses import dataclass, field
+``Report`` -> one ``ArgumentReport`` for each argument -> its worst ``Element``s, and the ``Ladder`` of the worst.
+``Report.to_json()`` gives all of it as plain lists, numbers and strings; the schema is documented there.
+"""
+
+import math
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
+
+RIGHT, WRONG, CANNOT_TELL = "right", "wrong", "cannot tell"
 
 
 class GradcheckError(RuntimeError):
@@ -13,6 +20,7 @@ class GradcheckError(RuntimeError):
         argument: the argument whose gradient is wrong, as an expression such as ``inputs[0]``.
         index: where in that argument; None for a random direction.
         numeric, analytic: the two values there.
+        error_bar: the estimated error of ``numeric``.
         seed: the seed of the cotangent (and of the directions).
         call: the call that reproduces the error.
         report: the ``Report``, or None if the check did not get that far.
@@ -31,8 +39,12 @@ class GradcheckError(RuntimeError):
     def __init__(self, message, report=None, **facts):
         super().__init__(message)
         self.report = report
-        for name in ("op", "argument", "index", "numeric", "analytic", "seed", "call"):
+        for name in ("op", "argument", "index", "numeric", "analytic", "error_bar", "seed", "call"):
             setattr(self, name, facts.get(name))
+
+
+class GradcheckInconclusive(GradcheckError):
+    """No gradient is wrong, but the differences of the function are not accurate enough to call all of them right."""
 
 
 class GradcheckWarning(UserWarning):
@@ -59,25 +71,203 @@ class Kink:
 
 
 @dataclass
+class Finding:
+    """Something wrong with a backward pass other than a value.
+
+    Attributes:
+        kind: a fixed phrase, one of ``KINDS``.
+        argument: the argument it concerns, or None.
+        text: one sentence for the user.
+        is_error: False for what is bad practice but gives right gradients.
+    """
+
+    kind: str
+    argument: str | None
+    text: str
+    is_error: bool = True
+
+    KINDS = (
+        "adds into a gradient",
+        "overwrites a gradient",
+        "aliases its cotangent",
+        "changes its cotangent",
+        "changes its inputs",
+        "keeps state",
+        "undefined buffer",
+        "not deterministic",
+        "depends on strides",
+        "wrong dtype",
+        "wrong shape",
+        "wrong device",
+    )
+
+    def __str__(self):
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass
+class Element:
+    """The gradient at one element, or along one random direction, against the difference quotient there.
+
+    Attributes:
+        index: where in the argument; None for a random direction.
+        analytic: the gradient to check.
+        numeric, error_bar: the difference quotient, and the estimate of its error.
+        allowed: the largest |analytic - numeric| that is not called wrong.
+        verdict: "right", "wrong" or "cannot tell".
+        reason: why it cannot be told.
+    """
+
+    index: tuple | None
+    analytic: float
+    numeric: float
+    error_bar: float
+    allowed: float = 0.0
+    verdict: str = RIGHT
+    reason: str = ""
+
+    @property
+    def error(self):
+        """|analytic - numeric|; infinite where that is not a number."""
+        error = abs(self.analytic - self.numeric)
+        return math.inf if math.isnan(error) else error
+
+    @property
+    def bars(self):
+        """The error in error bars."""
+        if not self.error:
+            return 0.0
+        return self.error / self.error_bar if self.error_bar else math.inf
+
+    @property
+    def factor(self):
+        """analytic / numeric, or None where that says nothing."""
+        if not self.numeric or not math.isfinite(self.analytic / self.numeric):
+            return None
+        return self.analytic / self.numeric
+
+    def __str__(self):
+        text = f"analytic {self.analytic:.12g}, numeric {_with_bar(self.numeric, self.error_bar)}"
+        if self.verdict == RIGHT:
+            return f"{text}: {self.bars:.2g} error bars apart"
+        if self.verdict == CANNOT_TELL:
+            return f"{text}: cannot tell, {self.reason}"
+        by = f"{self.bars:.1g} error bars" if math.isfinite(self.bars) else f"{self.error:.3g}"
+        factor = "" if self.factor is None else f", factor {self.factor:.6g}"
+        return f"{text}: off by {by}{factor}"
+
+
+def _with_bar(number, bar):
+    """A number to the digits that its error bar leaves, with the bar.
+
+    >>> _with_bar(0.51234567891234, 3e-7), _with_bar(2.0, 0.0)
+    ('0.5123457 +- 3e-07', '2 +- 0')
+    """
+    if not (math.isfinite(number) and math.isfinite(bar)):
+        return f"{number:.6g} +- {bar:.1g}"
+    if not number or not bar:
+        return f"{number:.12g} +- {bar:.1g}"
+    digits = 1 + math.floor(math.log10(abs(number))) - math.floor(math.log10(bar))
+    return f"{number:.{min(max(digits, 2), 17)}g} +- {bar:.1g}"
+
+
+@dataclass
+class Ladder:
+    """Difference quotients over a sequence of steps: the curve of a plot, and the error bar as its band.
+
+    Attributes:
+        steps: from large to small.
+        slopes: the central difference with each step; NaN where the function is not finite.
+        rounding: the estimated rounding error of each.
+        slope, error_bar: the extrapolated slope and the estimate of its error.
+        step: the smallest step that ``slope`` was extrapolated from.
+        left, right: the one-sided differences of each step.
+    """
+
+    steps: list = field(default_factory=list)
+    slopes: list = field(default_factory=list)
+    rounding: list = field(default_factory=list)
+    left: list = field(default_factory=list)
+    right: list = field(default_factory=list)
+    slope: float = math.nan
+    error_bar: float = math.inf
+    step: float = 0.0
+
+
+@dataclass
+class Precision:
+    """A low-precision gradient against the gradient in float64, in units in the last place (ulp).
+
+    Attributes:
+        dtype: the low precision.
+        ulp: the error of the worst element.
+        expected: the error that rounding of inputs and operations explains there.
+        index, low, exact: that element, its gradient in low precision and in float64.
+    """
+
+    dtype: str
+    ulp: float
+    expected: float
+    index: tuple | None = None
+    low: float = 0.0
+    exact: float = 0.0
+
+    @property
+    def passed(self):
+        return self.ulp <= self.expected
+
+    def __str__(self):
+        return f"{self.dtype} gradient: {self.ulp:.2g} ulp, expected up to {self.expected:.2g}"
+
+
+@dataclass
 class ArgumentReport:
     """How well the gradient of one argument agrees with differences of the function.
 
     ``relative_error`` is relative to the largest entry of this argument's gradient, so that it stays small for entries
     whose exact value is zero.
+
+    Attributes:
+        checked, failures, unsure: how many elements or directions were checked, are wrong, cannot be told.
+        worst: up to 5 ``Element``s, the worst first.
+        ladder: the ``Ladder`` of the first of them.
+        half_wrong: whether at least half of the elements are wrong (``mode="fast"``, which then lists no more).
+        precision: the ``Precision`` of a low-precision gradient, or None.
     """
 
     name: str
     shape: tuple
+    dtype: str = "float64"
     order: int = 1
     checked: int = 0
+    failures: int = 0
+    unsure: int = 0
     absolute_error: float = 0.0
     relative_error: float = 0.0
-    worst_index: object = None
-    numeric: float = 0.0
-    analytic: float = 0.0
-    failures: int = 0
+    worst: list = field(default_factory=list)
+    ladder: Ladder | None = None
+    half_wrong: bool = False
     kinks: list = field(default_factory=list)
     has_influence: bool = True
+    precision: Precision | None = None
+
+    @property
+    def verdict(self):
+        if self.failures or (self.precision is not None and not self.precision.passed):
+            return WRONG
+        return CANNOT_TELL if self.unsure else RIGHT
+
+    @property
+    def worst_index(self):
+        return self.worst[0].index if self.worst else None
+
+    @property
+    def numeric(self):
+        return self.worst[0].numeric if self.worst else 0.0
+
+    @property
+    def analytic(self):
+        return self.worst[0].analytic if self.worst else 0.0
 
 
 @dataclass
@@ -87,6 +277,8 @@ class Report:
     function: str
     arguments: list
     seed: int
+    mode: str = "full"
+    findings: list = field(default_factory=list)
     evaluations: int = 0
     seconds: float = 0.0
     operations: tuple = ()
@@ -95,9 +287,17 @@ class Report:
     culprit: str | None = None  # the first operation that is wrong on its own
 
     @property
+    def verdict(self):
+        """ "wrong" if any gradient is, or there is a finding that is an error; else "cannot tell" or "right"."""
+        verdicts = {argument.verdict for argument in self.arguments}
+        if WRONG in verdicts or any(finding.is_error for finding in self.findings):
+            return WRONG
+        return CANNOT_TELL if CANNOT_TELL in verdicts else RIGHT
+
+    @property
     def passed(self):
-        """Whether no argument's gradient is wrong."""
-        return not any(argument.failures for argument in self.arguments)
+        """Whether nothing is wrong; see ``verdict`` for what cannot be told."""
+        return self.verdict != WRONG
 
     @property
     def absolute_error(self):
@@ -114,68 +314,38 @@ class Report:
         """All kinks as ``(argument name, Kink)``."""
         return [(argument.name, kink) for argument in self.arguments for kink in argument.kinks]
 
+    def to_json(self):
+        """The report as objects that ``json.dumps`` takes.
+
+        The keys are those of the attributes of ``Report``, ``ArgumentReport``, ``Element``, ``Ladder``, ``Kink``,
+        ``Finding`` and ``Precision``, with ``verdict`` on the report and on each argument, and ``bars`` and ``factor``
+        on each element. Indices are lists. Numbers that are not finite are the strings "inf", "-inf" and "nan", since
+        JSON has none. ``version`` is increased when a key changes its meaning.
+
+        >>> Report("f", [ArgumentReport("x", (2,))], seed=0).to_json()["arguments"][0]["verdict"]
+        'right'
+        """
+        document = {"version": 1, "verdict": self.verdict, **asdict(self)}
+        for entry, argument in zip(document["arguments"], self.arguments, strict=True):
+            entry["verdict"] = argument.verdict
+            for element_entry, element in zip(entry["worst"], argument.worst, strict=True):
+                element_entry.update(error=element.error, bars=element.bars, factor=element.factor)
+        return _plain(document)
+
     def error(self, op=None):
-        """The ``GradcheckError`` for the argument with the largest relative error."""
-        wrong = [argument for argument in self.arguments if argument.failures]
-        worst = max(wrong, key=lambda argument: _for_order(argument.relative_error))
-        op = op or self.culprit or self.function
-        what = "second-order gradient" if worst.order == 2 else "gradient"
-        where = "along a random direction" if worst.worst_index is None else f"[{_index(worst)}]"
-        lines = [
-            f"the {what} of {worst.name} is wrong",
-            f"  operation   {op}" + self._location(worst),
-            f"  argument    {worst.name}, shape {worst.shape}",
-            f"  worst at    {where}",
-            f"  numeric     {worst.numeric:.12g}",
-            f"  analytic    {worst.analytic:.12g}{_ratio(worst)}",
-            f"  wrong       {worst.failures} of {worst.checked} elements"
-            if worst.worst_index is not None
-            else f"  wrong       {worst.failures} of {worst.checked} directions",
-            f"  other       {_others(self.arguments, worst)}",
-            f"  cotangent   random normal, seed {self.seed}",
-            f"  reproduce   {self.call}",
-        ]
-        return GradcheckError(
-            "\n".join(lines),
-            report=self,
-            op=op,
-            argument=worst.name,
-            index=worst.worst_index,
-            numeric=worst.numeric,
-            analytic=worst.analytic,
-            seed=self.seed,
-            call=self.call,
-        )
+        """The ``GradcheckError``, or ``GradcheckInconclusive``, that says what is wrong; None if nothing is."""
+        from .message import error_of
 
-    def _location(self, worst):
-        several = len(self.operations) > 1
-        among = f" of {self.function}, which runs {', '.join(self.operations)}" if several else ""
-        if self.culprit:
-            return f", wrong on its own at the inputs it gets here{among[:300]}"
-        if self.searched and worst.order == 1:
-            return (
-                "; each operation is right on its own, so something leaves the graph: "
-                "detach(), .data, .numpy()"
-            )
-        return ""
+        return error_of(self, op)
 
 
-def _for_order(number):
-    return np.inf if np.isnan(number) else number
-
-
-def _index(argument):
-    return ", ".join(map(str, argument.worst_index))
-
-
-def _ratio(argument):
-    if not argument.numeric or not np.isfinite(argument.analytic / argument.numeric):
-        return ""
-    return f"  = {argument.analytic / argument.numeric:.6g} times the numeric value"
-
-
-def _others(arguments, worst):
-    others = [a for a in arguments if a is not worst]
-    if not others:
-        return "none"
-    return "; ".join(f"{a.name} {'WRONG' if a.failures else 'right'}" for a in others[:8])
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

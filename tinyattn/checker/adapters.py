@@ -1,0 +1,10 @@
+"""The frameworks whose functions are checked: each is one function that makes a ``Problem``.
+
+An adapter is called as ``adapt(fn, inputs, params, dtype)`` with the arguments of ``gradcheck`` and the dtype of the
+working copies (None: that of the inputs). It returns a ``Problem``, or None for a function that is not its own. It
+finds its framework in ``sys.modules`` and never imports it.
+"""
+
+from .tensors import tensor_problem
+
+ADAPTERS = [tensor_problem]  # the last takes everything

@@ -1,0 +1,178 @@
+"""Functions of plain NumPy arrays with a hand-written backward pass, as problems."""
+
+import contextlib
+
+import numpy as np
+
+from .problem import Argument, Problem
+from .report import Finding
+
+
+class ArrayProblem(Problem):
+    """``forward(*arrays)`` and ``backward(cotangent, *arrays)`` on NumPy arrays.
+
+    Args:
+        forward: returns an array, or a tuple or list of arrays.
+        backward: returns one gradient, or a tuple or list with one for each array (None for an array without one).
+            It gets the cotangent as ``forward`` returns its outputs: an array, or a tuple of arrays.
+        arrays: the point. Arrays of integers and booleans, and other objects, are passed on and not checked.
+        names: one for each of ``arrays``; ``inputs[0]`` and so on if not given.
+        accumulates: whether ``backward(cotangent, *arrays, gradients)`` adds into the arrays of the list ``gradients``
+            instead of returning gradients. They then start from random values, which must still be there afterwards.
+
+    >>> square = ArrayProblem(lambda x: x * x, lambda g, x: 2 * g * x, [np.array([1.0, 3.0])])
+    >>> square.values()[0].tolist(), square.gradients([np.ones(2)])[0].tolist()
+    ([1.0, 9.0], [2.0, 6.0])
+    """
+
+    def __init__(self, forward, backward, arrays, names=None, accumulates=False):
+        self._forward, self._backward, self._accumulates = forward, backward, accumulates
+        names = names or [f"inputs[{position}]" for position in range(len(arrays))]
+        self._passed = [
+            Argument(name, array) if _is_floating(array) else array
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        super().__init__([entry for entry in self._passed if isinstance(entry, Argument)])
+        self.name = getattr(forward, "__name__", type(forward).__name__)
+        self._names = names
+        self._is_single = True
+
+    def values(self):
+        self.evaluations += 1
+        result = self._forward(*self._arrays())
+        self._is_single = not isinstance(result, (tuple, list))
+        return [np.asarray(value) for value in ([result] if self._is_single else result)]
+
+    def gradients(self, cotangents, strided=False):
+        layout = strided_copy if strided else np.copy
+        arrays = [layout(a) if isinstance(a, np.ndarray) else a for a in self._arrays()]
+        passed = [layout(cotangent) for cotangent in cotangents]
+        before = [copy_of(entry) for entry in arrays]
+        given = passed[0] if self._is_single else tuple(passed)
+        if self._accumulates:
+            gradients = self._added(given, arrays)
+        else:
+            result = self._backward(given, *arrays)
+            gradients = list(result) if isinstance(result, (tuple, list)) else [result]
+        self._inspect(gradients, passed, cotangents, arrays, before)
+        return self._of_arguments(gradients)
+
+    def with_dtype(self, dtype):
+        arrays = [
+            entry.start.astype(dtype) if isinstance(entry, Argument) else entry
+            for entry in self._passed
+        ]
+        return ArrayProblem(self._forward, self._backward, arrays, self._names, self._accumulates)
+
+    @contextlib.contextmanager
+    def undefined_memory(self):
+        with poisoned_empty():
+            yield
+
+    def _arrays(self):
+        return [entry.array if isinstance(entry, Argument) else entry for entry in self._passed]
+
+    def _added(self, cotangent, arrays):
+        """What ``backward`` adds to random numbers. What it overwrites does not differ from them by a gradient."""
+        random = np.random.default_rng(0)
+        shadows = [
+            random.integers(1, 8, argument.shape).astype(argument.start.dtype)
+            for argument in self.arguments
+        ]
+        held = [shadow.copy() for shadow in shadows]
+        self._backward(cotangent, *arrays, held)
+        zeros = [np.zeros_like(shadow) for shadow in shadows]
+        self._backward(cotangent, *arrays, zeros)
+        for argument, shadow, one, other in zip(self.arguments, shadows, held, zeros, strict=True):
+            if np.any(other) and np.array_equal(one, other):
+                self._find(
+                    "overwrites a gradient",
+                    argument.name,
+                    f"the gradient of {argument.name} held numbers before the call, and they are lost: add to it",
+                )
+            elif not np.allclose(one - shadow, other, rtol=1e-6, atol=1e-6, equal_nan=True):
+                self._find(
+                    "keeps state",
+                    argument.name,
+                    f"what is added to the gradient of {argument.name} depends on what it held before",
+                )
+        return zeros
+
+    def _inspect(self, gradients, passed, cotangents, arrays, before):
+        for entry, array, held in zip(self._passed, arrays, before, strict=True):
+            if isinstance(entry, Argument) and not same_bits(array, held):
+                text = f"{entry.name} has other values after the backward pass"
+                self._find("changes its inputs", entry.name, text)
+        for array, held in zip(passed, cotangents, strict=True):
+            if not same_bits(array, held):
+                text = "the cotangent has other values after the backward pass; its owner still needs it"
+                self._find("changes its cotangent", None, text)
+        for position, gradient in enumerate(gradients):
+            if isinstance(gradient, np.ndarray) and any(
+                np.shares_memory(gradient, p) for p in passed
+            ):
+                text = f"gradient {position} shares memory with the cotangent: adding into one changes the other"
+                self._find("aliases its cotangent", None, text, is_error=False)
+
+    def _find(self, kind, argument, text, is_error=True):
+        if not any((f.kind, f.argument) == (kind, argument) for f in self.findings):
+            self.findings.append(Finding(kind, argument, text, is_error))
+
+    def _of_arguments(self, gradients):
+        """The gradients of the checked arrays, from one for each of them or one for each array."""
+        if len(gradients) == len(self._passed):
+            pairs = zip(self._passed, gradients, strict=True)
+            gradients = [gradient for entry, gradient in pairs if isinstance(entry, Argument)]
+        if len(gradients) != len(self.arguments):
+            raise TypeError(
+                f"the backward pass of {self.name} returned {len(gradients)} gradients, "
+                f"expected {len(self.arguments)}: one for each array"
+            )
+        return [None if gradient is None else np.asarray(gradient) for gradient in gradients]
+
+
+def _is_floating(value):
+    return isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind in "fcV"
+
+
+def copy_of(value):
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def same_bits(one, other):
+    """Whether two values are equal to the bit, NaN included."""
+    if not isinstance(one, np.ndarray):
+        return True
+    return one.shape == other.shape and one.tobytes() == other.astype(one.dtype).tobytes()
+
+
+def strided_copy(array):
+    """An array equal to ``array``, whose elements are not contiguous: every second one of a buffer.
+
+    >>> strided_copy(np.arange(6.0).reshape(2, 3)).strides
+    (48, 16)
+    """
+    if array.ndim == 0:
+        return array.copy()
+    buffer = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    view = buffer[..., ::2]
+    view[...] = array
+    return view
+
+
+@contextlib.contextmanager
+def poisoned_empty():
+    """``np.empty`` and ``np.empty_like`` return floating-point arrays of NaN inside the block."""
+    empty, empty_like = np.empty, np.empty_like
+
+    def poison(array):
+        if array.dtype.kind in "fc":
+            array.fill(np.nan)
+        return array
+
+    try:
+        np.empty = lambda *args, **kwargs: poison(empty(*args, **kwargs))
+        np.empty_like = lambda *args, **kwargs: poison(empty_like(*args, **kwargs))
+        yield
+    finally:
+        np.empty, np.empty_like = empty, empty_like
