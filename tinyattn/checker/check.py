@@ -141,7 +141,7 @@ def problem_of(fn, inputs, params=(), dtype=None):
             digits = np.finfo(given).precision
             raise TypeError(
                 f"{argument.name} is {given}, whose {digits} digits are too few for a difference quotient: a step of "
-                "1e-6 vanishes in the rounding of 1, and even the best step leaves an error near 1e-5. Pass float64, or "
+                "1e-6 vanishes in the rounding of 1, and even the best step errs by 1e-5. Pass float64, or "
                 "upcast=True to check a float64 copy."
             )
     return problem
