@@ -185,6 +185,9 @@ def test_weights_that_are_not_finite_are_one_sentence_in_every_command(
 def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
     path = run_with_weights(trained, tmp_path / "run", 10)
     assert "cannot write: " in refuse("sample", path)
+    words = ["explore", path, "--text", "quick", "-o", tmp_path / "page.html"]
+    assert "numbers on this text that are not finite" in refuse(*words)
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_best_state_is_never_silently_the_last(call, refuse, text_file, tmp_path):

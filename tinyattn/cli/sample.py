@@ -3,6 +3,8 @@
 import dataclasses
 import sys
 
+import numpy as np
+
 from ..data import InputError
 from ..train.session import load_run, one_thread
 
@@ -29,9 +31,10 @@ def run(path, how):
     return 0
 
 
-def _or_refuse(ids, path):
-    """The ids; an InputError where the model's logits are no numbers to sample by."""
+def _or_refuse(pieces, path):
+    """The pieces; an InputError where the model's logits are no numbers to sample by."""
     try:
-        yield from ids
+        with np.errstate(over="ignore", invalid="ignore"):  # the error says it
+            yield from pieces
     except ValueError as error:
         raise InputError(f"the model of {path} cannot write: {error}") from error

@@ -75,7 +75,7 @@ def _train(trainer, interruption):
         return 1
     except WorkerError as error:
         what = f"tinyattn: {error}"
-        if trainer.run.read_state("last")["step"] == trainer.step:
+        if trainer.saved_step == trainer.step:
             what += f"; saved after step {trainer.step}"
         return _stopped(trainer, what, 1, " --workers 1")
     except KeyboardInterrupt:

@@ -90,10 +90,20 @@ def softmax_rows(scores):
 
 
 def render(content):
-    """The page of ``content``, a string of HTML."""
-    payload = json.dumps(
-        payload_of(content), ensure_ascii=True, allow_nan=False, separators=(",", ":")
-    )
+    """The page of ``content``, a string of HTML.
+
+    Raises:
+        ValueError: where a number is not finite.
+    """
+    try:
+        payload = json.dumps(
+            payload_of(content), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+        )
+    except ValueError:
+        raise ValueError(
+            "the model computes numbers on this text that are not finite: its weights are too large, "
+            "train it again with a smaller learning rate"
+        ) from None
     for sign in "<>&":
         payload = payload.replace(sign, f"\\u{ord(sign):04x}")
     template = (files(__package__) / "explorer.html").read_text("utf-8")

@@ -134,6 +134,7 @@ class Trainer:
         self.best_step = None
         self._metrics = None  # open while training
         self._mark = None  # of the metrics, as the last state has it
+        self.saved_step = None  # of the state that was saved or read last
         self._updating = False  # whether weights may be half updated
         self.looked_at = 0  # the last step after which what was due was evaluated and sampled
 
@@ -377,6 +378,7 @@ class Trainer:
         state = {**self.state(), "optimizer": settings}
         mark = self._mark if self._metrics is None else self._metrics.mark()
         self.run.write_states(names, model, arrays, state, mark)
+        self.saved_step = self.step
 
     def _finite_weights(self):
         """The model's arrays.
@@ -409,7 +411,7 @@ class Trainer:
     def restore(self, state, mark=None):
         """Take up a state that ``state`` gave, and the mark of the metrics that was saved with it."""
         self._mark = mark
-        self.step = state["step"]
+        self.step = self.saved_step = state["step"]
         self.best_loss = math.inf if state["best_loss"] is None else float(state["best_loss"])
         self.best_step = state["best_step"]
         total, weight = map(float, state["smoothed_loss"])

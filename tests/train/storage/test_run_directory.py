@@ -141,6 +141,42 @@ def test_snapshots_are_listed_in_order_and_read_back(run):
     assert run.read_snapshot(20)["w"].tolist() == [20, 20]
 
 
+def test_a_file_that_is_no_snapshot_is_not_one(run):
+    run.write_snapshot(20, {"w": np.zeros(2)})
+    for name in (
+        "step-abc.safetensors",
+        "step-.safetensors",
+        "step-1",
+        ".step-000030.safetensors.17.new",
+    ):
+        (run.path / "snapshots" / name).write_text("")
+    assert run.snapshot_steps() == [20]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_a_path_that_cannot_be_is_one_sentence(path):
+    for function in (RunDirectory.open, lambda path: RunDirectory.create(path, None, None)):
+        with pytest.raises(InputError, match="the run's path holds a"):
+            function(path)
+
+
+def test_a_state_whose_best_is_asked_for_and_lacking_names_the_other(run):
+    write(run, 3, ["last"])
+    with pytest.raises(InputError, match="no state 'best': it has last"):
+        run.read("best")
+
+
+def test_reading_a_state_that_keeps_changing_comes_to_an_end(run, monkeypatch):
+    write(run, 3)
+    (run.path / "last" / "model.safetensors").unlink()
+    identities = iter(range(1000))
+    monkeypatch.setattr(
+        "tinyattn.train.storage.run_directory._identity", lambda directory: next(identities)
+    )
+    with pytest.raises(InputError, match=r"model\.safetensors is missing"):
+        run.read("last")
+
+
 def test_a_vocabulary_file_of_something_else_is_refused(run):
     (run.path / "vocab.json").write_text(json.dumps(["a"]))
     with pytest.raises(InputError, match=r"vocab\.json is damaged: .* vocabulary"):
