@@ -113,7 +113,7 @@ def test_what_fails_in_a_step_costs_that_step_only(tmp_path, tiny, display, erro
     step_function = trainer.step_function
 
     class Failing:
-        workers, map, close = 1, step_function.map, step_function.close
+        executor = step_function.executor
 
         def __call__(self, inputs, targets, key):
             if trainer.step == 7:
@@ -132,10 +132,10 @@ def test_weights_that_an_update_left_half_done_are_not_saved(tmp_path, tiny, dis
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
 
-    def half():
+    def half(executor):
         if trainer.step == 7:
             raise WorkerError("worker process 1 was ended")
-        update()
+        update(executor)
 
     trainer.optimizers.step = half
     with pytest.raises(WorkerError):

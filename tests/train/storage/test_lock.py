@@ -65,12 +65,20 @@ def test_a_trainer_trains_once(tmp_path, tiny, display):
         trainer.train(display)
 
 
+def _say_and_wait(pipe):
+    pipe.send("here")
+    pipe.recv()
+
+
 def test_a_forked_process_holds_no_lock(tmp_path):
     run = RunDirectory.create(tmp_path / "run", make_config(), CharVocabulary("ab"))
     there, here = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=there.recv, daemon=True)
+    process = multiprocessing.get_context("fork").Process(
+        target=_say_and_wait, args=(there,), daemon=True
+    )
     process.start()
     try:
+        assert here.poll(TIMEOUT) and here.recv() == "here"
         run.unlock()
         RunDirectory(run.path).lock()
     finally:
