@@ -127,8 +127,8 @@ def test_weights_that_are_not_finite_never_replace_a_good_state(tmp_path, tiny, 
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
 
-    def diverge():
-        update()
+    def diverge(executor):
+        update(executor)
         if trainer.step == at:
             trainer.model.blocks[1].norm1.weight.data[0] = np.nan
 
