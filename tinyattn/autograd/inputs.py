@@ -35,12 +35,12 @@ def on_default_device(values):
     ]
 
 
-def settled(values, inputs, copy):
-    """What was given as no Tensor, as arrays that stay as they are.
+def convert_operands(values, inputs, copy):
+    """Convert non-Tensor operands to arrays, copying those that backward reads.
 
     A sequence becomes an array on the device of the others; its floating-point numbers take the dtype of the first
-    floating-point array, or float32. With ``copy`` an array is copied, because backward or a view goes on to read it:
-    its owner may write into it in the meantime, of which no version counter would tell.
+    floating-point array, or float32. With ``copy`` an array is copied, because backward or a view reads it later:
+    its owner may write to it in the meantime, and no version counter would tell.
     """
     given = [value for value in values if hasattr(value, "dtype")]
     backend = backend_of(given[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import backend_of, is_array
 from . import anomaly
-from .inputs import is_double, on_default_device, plain_input, settled
+from .inputs import convert_operands, is_double, on_default_device, plain_input
 from .mistakes import explain, mixed_devices
 from .modes import current_mode
 from .node import Node, Outline
@@ -209,7 +209,7 @@ class Primitive:
             array_type = next((type(array) for array in arrays if array is not None), np.ndarray)
         elif foreign:
             recorded = mode.grad and True in wanted
-            arrays = settled(arrays, inputs, copy=self.view or recorded)
+            arrays = convert_operands(arrays, inputs, copy=self.view or recorded)
 
         kernel = _KERNELS.get((self.name, _kind_of(array_type, arrays))) if mode.kernels else None
         result = NotImplemented

@@ -75,7 +75,7 @@ def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
     captured_nodes, wanted = {}, None
     if targets is not None:
         captured_nodes = {target._node: target for target in targets if target._node is not None}
-        wanted = _ways_to(targets, [output._node for output in outputs])
+        wanted = _nodes_reaching(targets, [output._node for output in outputs])
 
     captured = {}
     with set_grad_enabled(create_graph), np.errstate(all="ignore"):
@@ -87,7 +87,7 @@ def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
                 _retain(node, cotangent, create_graph)
             if node in captured_nodes:
                 captured[captured_nodes[node]] = (cotangent, False)
-                if not _leads_on(node, wanted):
+                if not _has_wanted_input(node, wanted):
                     continue  # what made this target is neither run nor freed
             _step_back(node, cotangent, pending, queue, retain_graph, create_graph, wanted)
 
@@ -127,7 +127,7 @@ def _like(given, tensor, what, create_graph):
     return given if create_graph else given._data
 
 
-def _ways_to(targets, roots):
+def _nodes_reaching(targets, roots):
     """The targets, and the operations from which one of them can be reached."""
     reached, stack = set(), [node for node in roots if node is not None]
     while stack:
@@ -141,12 +141,12 @@ def _ways_to(targets, roots):
             )
     wanted = {target._node or target for target in targets}
     for node in sorted(reached, key=lambda node: node.order):
-        if _leads_on(node, wanted):
+        if _has_wanted_input(node, wanted):
             wanted.add(node)
     return wanted
 
 
-def _leads_on(node, wanted):
+def _has_wanted_input(node, wanted):
     """Whether an input of the operation is wanted; those of a freed one are unknown."""
     return any(parent in wanted for parent in node.parents or () if parent is not None)
 

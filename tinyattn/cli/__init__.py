@@ -48,9 +48,9 @@ def _run(words):
             result_action="return_value",
         )
     except CycloptsError as error:
-        return _refuse(explain_mistake(error), words)
+        return _print_error(explain_mistake(error), words)
     except InputError as error:
-        return _refuse(str(error), words)
+        return _print_error(str(error), words)
     except BrokenPipeError:
         from .display import discard_output
 
@@ -58,16 +58,16 @@ def _run(words):
         return 0
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
-        return _refuse(
+        return _print_error(
             f"not enough memory{why}: ask for less, such as a smaller batch or model", words
         )
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}", words)
+        return _print_error(f"{where}{error.strerror or error}", words)
     return status if isinstance(status, int) else 0
 
 
-def _refuse(message, words):
+def _print_error(message, words):
     """Say in one line what cannot be done; of a long word that was given, the beginning is enough."""
     for word in words:
         for given in (word, word.partition("=")[2]):

@@ -24,15 +24,15 @@ def run(path, how):
     del options["state"], options["device"]
     pieces = loaded.stream(**options)
     with one_thread():
-        for piece in _or_refuse(pieces, path):
+        for piece in _report_bad_logits(pieces, path):
             sys.stdout.write(piece)
             sys.stdout.flush()
     sys.stdout.write("\n")
     return 0
 
 
-def _or_refuse(pieces, path):
-    """The pieces; an InputError where the model's logits are no numbers to sample by."""
+def _report_bad_logits(pieces, path):
+    """Yield the pieces, and raise an InputError if the model's logits cannot be sampled from."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # the error says it
             yield from pieces

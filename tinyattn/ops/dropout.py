@@ -57,7 +57,7 @@ def dropout_by_key(x, /, *, p, key):
 
 
 @dropout_by_key.vjp
-def dropout_by_key_vjp(g, _out, _x, *, p, key):
+def dropout_vjp(g, _out, _x, *, p, key):
     return dropout_by_key.rule(g, p=p, key=key)
 
 

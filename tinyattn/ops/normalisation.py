@@ -35,7 +35,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """
     x = x if isinstance(x, Tensor) else Tensor(x)
     axes = _last_axes("layer_norm", x, normalized_shape, eps, weight=weight, bias=bias)
-    return normalise_layer(x, weight, bias, axes=axes, eps=eps)
+    return layer_norm_over_axes(x, weight, bias, axes=axes, eps=eps)
 
 
 def rms_norm(x, normalized_shape, weight=None, eps=None):
@@ -61,11 +61,11 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
     if eps is None:
         eps = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).eps)
     axes = _last_axes("rms_norm", x, normalized_shape, eps, weight=weight)
-    return normalise_root_mean_square(x, weight, axes=axes, eps=eps)
+    return rms_norm_over_axes(x, weight, axes=axes, eps=eps)
 
 
 @primitive(name="layer_norm")
-def normalise_layer(x, weight, bias, /, *, axes, eps):
+def layer_norm_over_axes(x, weight, bias, /, *, axes, eps):
     """``w (x - mu) / sigma + b`` with the mean mu and sigma = sqrt(variance + eps) of the elements along ``axes``.
 
     Backward. Write c = x - mu, n for the number of elements of a row, sigma^2 = sum_i c_i^2 / n + eps, and
@@ -80,7 +80,7 @@ def normalise_layer(x, weight, bias, /, *, axes, eps):
     The two means take out of p what a shift and a scaling of the row would change, to which z is blind.
 
     >>> import numpy as np
-    >>> normalise_layer.forward(np.array([40000.0, 40001.0]), None, None, axes=(-1,), eps=1e-5).round(4)
+    >>> layer_norm_over_axes.forward(np.array([40000.0, 40001.0]), None, None, axes=(-1,), eps=1e-5).round(4)
     array([-1.,  1.])
     """
     z, _ = _standardised(x, axes, eps)
@@ -88,8 +88,8 @@ def normalise_layer(x, weight, bias, /, *, axes, eps):
     return in_dtype_of(x, y if bias is None else y + bias)
 
 
-@normalise_layer.vjp("x")
-def normalise_layer_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
+@layer_norm_over_axes.vjp("x")
+def layer_norm_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
     xp = array_namespace(g)
     z, sigma = _standardised(x, axes, eps)
     g = at_least_float32(g)
@@ -99,14 +99,14 @@ def normalise_layer_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
     return (p - mean_p - z * mean_pz) / sigma
 
 
-@normalise_layer.vjp("weight")
-def normalise_layer_vjp_weight(g, _out, x, _weight, _bias, *, axes, eps):
+@layer_norm_over_axes.vjp("weight")
+def layer_norm_vjp_weight(g, _out, x, _weight, _bias, *, axes, eps):
     z, _ = _standardised(x, axes, eps)
     return g * z
 
 
-@normalise_layer.vjp("bias")
-def normalise_layer_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
+@layer_norm_over_axes.vjp("bias")
+def layer_norm_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
     return g
 
 
@@ -116,7 +116,7 @@ def _standardised(x, axes, eps):
 
 
 @primitive(name="rms_norm")
-def normalise_root_mean_square(x, weight, /, *, axes, eps):
+def rms_norm_over_axes(x, weight, /, *, axes, eps):
     """``w x / r`` with r = sqrt(mean(x^2) + eps) of the elements along ``axes``.
 
     Backward. With z = x / r and n elements in a row, dr/dx_j = x_j / (n r) = z_j / n, and so
@@ -126,15 +126,15 @@ def normalise_root_mean_square(x, weight, /, *, axes, eps):
     layer norm's formula without the mean of p: z is blind to a scaling of the row only. The cotangent of w is g z.
 
     >>> import numpy as np
-    >>> normalise_root_mean_square.forward(np.array([3.0, 4.0]), None, axes=(-1,), eps=1e-9).round(4)
+    >>> rms_norm_over_axes.forward(np.array([3.0, 4.0]), None, axes=(-1,), eps=1e-9).round(4)
     array([0.8485, 1.1314])
     """
     z, _ = _scaled(x, axes, eps)
     return in_dtype_of(x, z if weight is None else z * weight)
 
 
-@normalise_root_mean_square.vjp("x")
-def normalise_root_mean_square_vjp_x(g, _out, x, weight, *, axes, eps):
+@rms_norm_over_axes.vjp("x")
+def rms_norm_vjp_x(g, _out, x, weight, *, axes, eps):
     xp = array_namespace(g)
     z, root = _scaled(x, axes, eps)
     g = at_least_float32(g)
@@ -142,8 +142,8 @@ def normalise_root_mean_square_vjp_x(g, _out, x, weight, *, axes, eps):
     return (p - z * xp.mean(p * z, axis=axes, keepdims=True)) / root
 
 
-@normalise_root_mean_square.vjp("weight")
-def normalise_root_mean_square_vjp_weight(g, _out, x, _weight, *, axes, eps):
+@rms_norm_over_axes.vjp("weight")
+def rms_norm_vjp_weight(g, _out, x, _weight, *, axes, eps):
     z, _ = _scaled(x, axes, eps)
     return g * z
 

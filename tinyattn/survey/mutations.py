@@ -55,7 +55,7 @@ _CHANGES = {
         }
     },
     "layer_norm": {
-        "normalise_layer_vjp_x": {
+        "layer_norm_vjp_x": {
             "returns zeros": (LAYER_NORM, "return 0 * g"),
             "lacks the variance term": (" - z * mean_pz", ""),
             "has the wrong sign": ("return (p", "return -(p"),

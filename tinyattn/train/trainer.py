@@ -175,7 +175,7 @@ class Trainer:
             if self.step == 0:
                 self.save(["last"])
                 self._snapshot(snapshots)
-            self._look(metrics, display, should_stop)
+            self._evaluate_if_due(metrics, display, should_stop)
             while self.step < end and not self.processes.any(should_stop()):
                 report = self.train_step()
                 metrics.append(
@@ -188,7 +188,7 @@ class Trainer:
                 )
                 show(display.step, report)
                 self._snapshot(snapshots)
-                self._look(metrics, display, should_stop)
+                self._evaluate_if_due(metrics, display, should_stop)
             if self.looked_at < self.step or not self._due(options.evaluate_every):
                 self.save(["last"])
         except BrokenPipeError as error:  # of no file, so of what shows the progress
@@ -213,8 +213,8 @@ class Trainer:
     def _due(self, every):
         return every > 0 and (self.step % every == 0 or self.step == self.config.run.steps)
 
-    def _look(self, metrics, display, should_stop):
-        """Evaluate, sample and save where it is time for it; the first process does it."""
+    def _evaluate_if_due(self, metrics, display, should_stop):
+        """Evaluate, sample and save if they are due at this step; the first process does it."""
         if self.looked_at == self.step:
             return
         best = self.best_loss, self.best_step
@@ -266,7 +266,7 @@ class Trainer:
         norm = self.optimizers.clip()
         self.step += 1
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            self._refuse(loss, norm, rate)
+            self._raise_non_finite(loss, norm, rate)
         self._updating = True
         self.optimizers.step(self.step_function.executor)
         self._updating = False
@@ -283,7 +283,7 @@ class Trainer:
             seconds_left=self.seconds / self.step * (self.config.run.steps - self.step),
         )
 
-    def _refuse(self, loss, norm, rate):
+    def _raise_non_finite(self, loss, norm, rate):
         name = "the loss"
         if math.isfinite(loss):
             name = next(
