@@ -221,13 +221,14 @@ def loss_curve(run):
         FileNotFoundError: where there is no such file.
     """
     from ..train.storage.metrics import read_metrics
+    from ..train.storage.run_directory import RunDirectory
 
     need("matplotlib", "loss_curve")
     path = Path(getattr(run, "path", run))
-    path = path / "metrics.jsonl" if path.is_dir() else path
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no {path}: give a run's directory, or its metrics.jsonl")
-    lines = read_metrics(path)
+    file = path / "metrics.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no {file}: give a run's directory, or its metrics.jsonl")
+    lines = RunDirectory(path).read_metrics() if path.is_dir() else read_metrics(file)
     figure = _figure((6.4, 3.8))
     axes = figure.subplots()
     for quantity, name, style in [

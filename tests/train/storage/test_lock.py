@@ -118,6 +118,26 @@ def test_a_run_that_is_deleted_while_it_is_trained_ends_and_is_not_created_again
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_that_is_emptied_while_it_is_trained_is_whole_in_the_end(tmp_path, tiny, display):
+    for name in ("begun", "resumed"):
+        trainer = begin(
+            make_config(tiny, stop_after=2 if name == "resumed" else None), tmp_path / name
+        )
+        if name == "resumed":
+            trainer.train(display)
+            trainer = resume(tmp_path / name)
+
+        def empty(trainer=trainer):
+            if trainer.step == 3:
+                for path in trainer.run.path.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return False
+
+        assert trainer.train(display, empty)
+        assert load_run(tmp_path / name).step == 15
+        assert RunDirectory.open(tmp_path / name).config().run.steps == 15
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system tells no new path")
 def test_a_run_that_is_moved_while_it_is_trained_goes_on_where_it_is(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")

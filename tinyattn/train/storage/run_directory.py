@@ -67,7 +67,8 @@ class RunDirectory:
     def __init__(self, path):
         self.path = Path(check_path(path, "the run's path"))
         self._lock = None
-        self._belongs = None  # digests of what every state of this run belongs to
+        self._belongs = None  # settings and vocabulary of every state of this run
+        self._texts = {}  # name to text of the files that every state needs
 
     def __reduce__(self):
         return type(self), (self.path,)  # to another process: the lock stays here
@@ -90,7 +91,7 @@ class RunDirectory:
                     f"{path} already holds a run: go on with it (--resume {shlex.quote(str(path))}), "
                     f"or give another directory with --out"
                 )
-            write_atomic(run.path / "vocab.json", vocabulary.to_json())
+            run._write_text("vocab.json", vocabulary.to_json())
             run.write_config(config)
             run._belongs = _belongings(config, vocabulary)
         except BaseException:
@@ -169,7 +170,11 @@ class RunDirectory:
     def write_config(self, config):
         """Write ``config.json``, with its digest."""
         content = seal(json.loads(config_to_json(config)))
-        write_atomic(self.path / "config.json", json.dumps(content, indent=2) + "\n")
+        self._write_text("config.json", json.dumps(content, indent=2) + "\n")
+
+    def _write_text(self, name, text):
+        write_atomic(self.path / name, text)
+        self._texts[name] = text
 
     def config(self):
         """The run's configuration (``TrainConfig``).
@@ -203,9 +208,11 @@ class RunDirectory:
         path = self.path / "vocab.json"
         text = _read_text(path)
         try:
-            return CharVocabulary.from_json(text)
+            vocabulary = CharVocabulary.from_json(text)
         except InputError as error:
             raise DamagedFileError(f"{path} is damaged: {error}") from None
+        self._texts["vocab.json"] = text
+        return vocabulary
 
     # ---- states
 
@@ -224,6 +231,11 @@ class RunDirectory:
             OSError: as the system says; the old states are then untouched.
         """
         self.follow()
+        for name, text in self._texts.items():
+            if not (
+                self.path / name
+            ).exists():  # the directory was emptied while the run is trained
+                write_atomic(self.path / name, text)
         if self._belongs is None:
             self._belongs = _belongings(self.config(), self.vocabulary())
         contents = {_MODEL: arrays_to_bytes(model), _OPTIMIZER: arrays_to_bytes(optimizer)}
