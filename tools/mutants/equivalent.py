@@ -9,10 +9,14 @@ import re
 EQUIVALENT = {
     "ops.arithmetic.power_vjp_x: exponent = xp.where((x == 0) & (y == 0), 1, y)"
     "  ->  exponent = xp.where((x == 0) & (y == 0), 2, y)": "0 * 0**0 and 0 * 0**1 are both 0",
-    "ops.exponential.sqrt_vjp: return g / array_namespace(y).where(unused, 1, 2 * y)"
-    "  ->  return g / array_namespace(y).where(unused, 2, 2 * y)": "there g is 0",
-    "ops.reductions.std_vjp: y = array_namespace(y).where(y == 0, 1, y)"
-    "  ->  y = array_namespace(y).where(y == 0, 2, y)": "there every element less the mean is 0",
+    "ops.exponential.sqrt_vjp: return xp.where(unused, 0, g / xp.where(unused, 1, 2 * y))"
+    "  ->  return xp.where(unused, 0, g / xp.where(unused, 2, 2 * y))": "there g is 0",
+    "ops.reductions.std_vjp: inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 1, y))"
+    "  ->  inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 2, y))": "it is not used there",
+    "ops.normalisation._scaled: largest = xp.maximum(magnitude(x, axes), 1)"
+    "  ->  largest = xp.maximum(magnitude(x, axes), 2)": "the scale cancels",
+    "kernels.cpu.layer_norm.centre: np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)"
+    "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centred)": "any element will do",
     "ops.linear_algebra.contract_vjp: if letter in names:  ->  if not letter in names:": (
         "then every index goes through an identity matrix, which changes nothing"
     ),
@@ -20,6 +24,13 @@ EQUIVALENT = {
 }
 
 PATTERNS = {
+    r"ops\.activations\.gelu_vjp: .*-40\), 40\)  ->  .*": "the density is 0 from a little above 38 on",
+    r"ops\.arithmetic\.power_vjp_y: .*where\(at_zero, [01], .*where\(at_zero, 1, .*where\(at_zero, .*": (
+        "one of the two factors is 0 there, and the other finite"
+    ),
+    r"(ops|kernels\.cpu)\.(log_)?softmax\..* > 0\.5.*  ->  .* > 0\.85.*": (
+        "a probability below 0.85 has lost less than three bits of its difference from 1"
+    ),
     # How work is cut changes when a number is computed, not which.
     r".*: for block in row_blocks\((.*), .*\):  ->  for block in row_blocks\(\1, .*\):": (
         "how large a block is: rows are computed one by one"

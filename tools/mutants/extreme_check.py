@@ -17,7 +17,7 @@ def check_extreme(extreme, device="cpu", dtype="float64"):
     tolerance = extreme.tolerance[dtype]
     assert out.dtype == dtype
     if extreme.output is not None:
-        _equal(out.numpy(), extreme.output, tolerance, "output")
+        _equal(out.numpy(), extreme.output, tolerance, "output", extreme.relative)
     wanted = [
         (position, value)
         for position, value in enumerate(inputs)
@@ -27,7 +27,14 @@ def check_extreme(extreme, device="cpu", dtype="float64"):
     gradients = ta.grad(out, [value for _, value in wanted], g)
     for (position, value), gradient in zip(wanted, gradients, strict=True):
         assert gradient.shape == value.shape and gradient.dtype == dtype
-        _equal(gradient.numpy(), extreme.gradients[position], tolerance, f"gradient {position}")
+        expected = extreme.gradients[position]
+        _equal(gradient.numpy(), expected, tolerance, f"gradient {position}", extreme.relative)
+    if extreme.bend:
+        direction, expected = (np.asarray(array, dtype) for array in extreme.bend)
+        x = wanted[0][1]
+        (gradient,) = ta.grad(primitive(*inputs, **extreme.parameters), [x], g, create_graph=True)
+        (bend,) = ta.grad(gradient, [x], ta.tensor(direction, device=device))
+        _equal(bend.numpy(), expected, tolerance, "second order")
 
 
 def _as_input(value, device, dtype):
@@ -37,8 +44,11 @@ def _as_input(value, device, dtype):
     return ta.tensor(array.astype(dtype) if array.dtype.kind == "f" else array, device=device)
 
 
-def _equal(actual, expected, tolerance, what):
+def _equal(actual, expected, tolerance, what, relative=False):
     expected = np.asarray(expected, dtype=np.float64)
+    if relative:
+        np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=0, err_msg=what)
+        return
     finite = np.abs(expected[np.isfinite(expected)])
     scale = max(1.0, float(np.max(finite, initial=0.0)))
     np.testing.assert_allclose(

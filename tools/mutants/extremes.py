@@ -25,6 +25,8 @@ class Extreme:
     parameters: dict = field(default_factory=dict)
     dtypes: tuple = ("float64", "float32")
     tolerance: dict = field(default_factory=lambda: {"float64": 1e-12, "float32": 1e-5})
+    relative: bool = False  # each element has to be right to the tolerance, however small it is
+    bend: tuple = ()  # a direction, and the gradient of the first gradient's product with it
 
     def __str__(self):
         return f"{self.primitive}: {self.what}"
@@ -57,6 +59,40 @@ def _attention(q, k, v, g, scale):
     scores = scale * np.einsum("qd,kd->qk", q, k)
     p, ds = _softmax(scores, np.einsum("qd,kd->qk", g, v))
     return p @ v, [scale * ds @ k, scale * ds.T @ q, p.T @ g]
+
+
+_AHEAD = np.array([0, 2])  # the likeliest class of each row
+
+
+def _sure(distance, dtype):
+    """What softmax and its relatives give where one score is ahead by ``distance``, by sums in which little cancels."""
+    x = np.array([[distance, 0.0, 0.5], [-0.5, 0.25, distance]])
+    g = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
+    p, _ = _softmax(x, g)
+    of_softmax = np.einsum("rj,ri,rji->rj", p, p, g[:, :, None] - g[:, None, :])
+    alone = 2.0 * np.eye(3)[_AHEAD]
+    shared = {"dtypes": (dtype,), "relative": True}
+    return [
+        Extreme("a sure choice", "softmax", [x], g, [of_softmax], **shared),
+        Extreme("a sure choice", "log_softmax", [x], alone, [-2 * _less_one(p)], **shared),
+        Extreme(
+            "a sure choice",
+            "cross_entropy",
+            [x, _AHEAD],
+            1.0,
+            [_less_one(p), None],
+            parameters={"reduction": "sum"},
+            **shared,
+        ),
+    ]
+
+
+def _less_one(p):
+    """The probabilities ``p``, that of the likeliest class less 1."""
+    result, row = p.copy(), np.arange(len(p))
+    result[row, _AHEAD] = 0
+    result[row, _AHEAD] = -result.sum(-1)
+    return result
 
 
 _SCORES = np.array([[900.0, -900.0, 899.0], [-2000.0, -2001.0, -2003.0], [1.0, 2.0, 3.0]])
@@ -421,6 +457,82 @@ EXTREMES = [
         [np.zeros((2, 2)), np.zeros((2, 2)), [[0.0, 0.0], [1.0, 1.0]], None],
         [[0.0, 0.0], [6.0, 8.0]],
         {"window": 2, "global_tokens": 0, "causal": True, "scale": 1.0},
+    ),
+    # a probability, or a slope, that is rounded to 1
+    *_sure(8.0, "float32"),
+    *_sure(20.0, "float32"),
+    *_sure(20.0, "float64"),
+    *_sure(40.0, "float64"),
+    # squares and powers that overflow
+    *[
+        extreme
+        for huge, dtype in ((1e20, "float32"), (1e200, "float64"))
+        for extreme in (
+            Extreme(
+                "huge numbers",
+                "gelu",
+                [[huge, -huge, 0.0]],
+                [1.0, 2.0, 4.0],
+                [[1.0, 0.0, 2.0]],
+                [huge, 0.0, 0.0],
+                {"approximate": "tanh"},
+                dtypes=(dtype,),
+            ),
+            Extreme(
+                "huge numbers",
+                "rms_norm",
+                [[[3 * huge, -4 * huge]], None],
+                [[1.0, 0.5]],
+                [np.zeros((1, 2)), None],
+                np.array([[3.0, -4.0]]) / np.sqrt(12.5),
+                {"axes": (-1,), "eps": 1e-5},
+                dtypes=(dtype,),
+            ),
+            Extreme(
+                "huge numbers",
+                "layer_norm",
+                [[[huge, -huge]], None, None],
+                [[1.0, 0.5]],
+                [np.zeros((1, 2)), None, None],
+                [[1.0, -1.0]],
+                {"axes": (-1,), "eps": 1e-5},
+                dtypes=(dtype,),
+            ),
+        )
+    ],
+    Extreme(
+        "a constant row",
+        "layer_norm",
+        [np.full((1, 1234), 0.003), None, None],
+        np.resize([1.0, -1.0], (1, 1234)),
+        [np.resize([1.0, -1.0], (1, 1234)) / np.sqrt(1e-5), None, None],
+        np.zeros((1, 1234)),
+        {"axes": (-1,), "eps": 1e-5},
+        relative=True,
+    ),
+    # a number counts as a row of one
+    *[
+        Extreme(
+            "a number",
+            "sum",
+            [np.full(shape, 3.0)],
+            2.0,
+            [np.full(shape, 2.0)],
+            3.0,
+            {"axis": axis},
+        )
+        for shape, axis in (((), 0), ((), -1), ((1,), 0), ((1,), -1))
+    ],
+    # flat where it has no slope, in the second order too
+    Extreme(
+        "a constant row",
+        "std",
+        [[[2.0, 2.0], [1.0, 3.0]]],
+        [4.0, 5.0],
+        [[[0.0, 0.0], [-2.5, 2.5]]],
+        [0.0, 1.0],
+        {"axis": -1},
+        bend=([[1.0, 2.0], [3.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]),
     ),
     # an infinity that is dropped, or not selected, is gone
     Extreme(
