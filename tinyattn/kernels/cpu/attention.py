@@ -11,6 +11,9 @@ What it trades, against the rule's page of formulas:
   and no maximum is taken. Short sequences see it in the sums of their rows: one that is neither tiny nor huge has lost
   nothing. In long ones the inequality of Cauchy and Schwarz says it, |q . k| <= |q| |k|, and no partial sum is then
   ever rescaled. Otherwise the maximum is carried from tile to tile.
+- Where a query is sure of one key the cotangent of that score is less than the rounding of what it is a difference of.
+  Short sequences compute it as the rule does, relative to that key. In long ones this would need a sweep over the tiles
+  of its own, and the score's cotangent is exact to a rounding of the weight's.
 - The scale is multiplied onto keys and values as they are transposed, which costs no pass over memory of its own.
 
 Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; M. Milakov and N. Gimelshein, "Online normalizer

@@ -1,7 +1,8 @@
 """FlashAttention on any backend: tiles of queries against tiles of keys, and never a matrix of all scores.
 
 Trades the recomputation of the scores in backward for memory that grows with the length and not with its square.
-Tiles that a causal mask leaves empty are skipped.
+Tiles that a causal mask leaves empty are skipped. Where a query is sure of one key the cotangent of that score is exact
+to a rounding of the weight's, and not to its own as in the rule, which sees whole rows.
 """
 
 import math
