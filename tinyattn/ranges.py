@@ -85,6 +85,11 @@ def _check_value(name, value, hint):
                 return
             expected.append("one of " + ", ".join(map(str, choices)))
             continue
+        if typing.get_origin(kind) is tuple:
+            if isinstance(value, list | tuple) and value and all(isinstance(v, str) for v in value):
+                return
+            expected.append("a list of them")
+            continue
         expected.append(_KINDS[kind])
         if _is_a(value, kind):
             limits = next((note for note in notes if isinstance(note, Range)), None)

@@ -53,11 +53,34 @@ def test_positions_may_count_from_the_end(call, trained):
         (["--text", "the ☃"], "☃"),
         (["--text", "the", "-o", "."], "--output . is a directory: give the name of a file"),
         (["--text", "the", "-o", "nowhere/page.html"], "there is no directory nowhere"),
+        (
+            ["--text", "the fox jumps"],
+            "13 characters, the model sees 8 at once: give a shorter one, or",
+        ),
+        (["--text", "the fox jumps"], "cut it to its first 8 (--cut)"),
         (["--megabytes", "0"], "--megabytes must be above 0"),
     ],
 )
 def test_explore_refuses_in_one_sentence(refuse, trained, words, message):
     assert message in refuse("explore", trained, *words)
+
+
+def test_a_long_text_is_cut_when_asked(call, trained):
+    answer = call("explore", trained, "--text", "the fox jumps", "--cut", "-o", "page.html")
+    assert answer.status == 0 and "on 8 characters" in answer.output
+    answer = call("explore", trained, "--text", "the", "--cut", "-o", "page.html")
+    assert answer.status == 0 and "on 3 characters" in answer.output
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_page_is_opened_when_asked(call, trained, tmp_path, monkeypatch, found):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or found)
+    words = ["explore", trained, "--text", "the fox", "-o", "a page.html"]
+    assert call(*words).status == 0 and not opened
+    answer = call(*words, "--open")
+    assert answer.status == 0 and opened == [(tmp_path / "a page.html").as_uri()]
+    assert answer.error == ("" if found else "no browser was found: open a page.html in one\n")
 
 
 def test_explore_needs_a_run(refuse, tmp_path):

@@ -1,5 +1,6 @@
 """``tinyattn train``: what it prints and leaves, and how it refuses what it cannot use."""
 
+import io
 import json
 import os
 import re
@@ -175,18 +176,101 @@ def test_an_out_that_is_a_file(refuse, text_file, tmp_path):
     assert "is a file" in refuse("train", "--data", text_file, "--out", "file")
 
 
-def test_a_run_that_goes_on_elsewhere_asks_for_its_text(
-    refuse, call, text_file, tmp_path, monkeypatch
-):
+def test_a_run_finds_its_text_from_any_directory(refuse, call, text_file, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_bytes(text_file.read_bytes())
     words = ["train", "--data", "text.txt", "--out", "run", "--steps", 4, "--stop-after", 2, *TINY]
     assert call(*words).status == 0
     monkeypatch.chdir(tmp_path / "run")
+    (tmp_path / "text.txt").rename(tmp_path / "moved.txt")
     message = refuse("train", "--resume", tmp_path / "run")
+    assert f"{tmp_path}/text.txt, is not there: give it with --data" in message
     assert (
-        "text.txt, from the directory that it began in, is not there: give it with --data"
-        in message
+        call("train", "--resume", "../run", "--data", "../moved.txt", "--stop-after", 1).status == 0
     )
+    monkeypatch.chdir(tmp_path)
+    answer = call("train", "--resume", "run")
+    assert answer.status == 0 and answer.output.startswith("text   moved.txt: 984 characters")
+
+
+def test_several_texts_are_joined_as_they_are(call, text_file, tmp_path):
+    text = text_file.read_text()
+    (tmp_path / "a.txt").write_text(text[:500])
+    (tmp_path / "b.txt").write_text(text[500:])
+    words = ["--steps", 4, "--stop-after", 2, *TINY]
+    assert call("train", "--data", text_file, "--out", "one", *words).status == 0
+    answer = call("train", "--data", "a.txt", "b.txt", *words)
+    assert answer.status == 0 and answer.output.startswith("text   a.txt, b.txt: 984 characters")
+    assert "run    runs/a+b-fast" in answer.output
+    one, two = RunDirectory.open("one"), RunDirectory.open("runs/a+b-fast")
+    assert one.read_state("last")["corpus"]["sha256"] == two.read_state("last")["corpus"]["sha256"]
+    config = json.loads((two.path / "config.json").read_text())
+    assert config["run"]["data"] == [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    assert call("train", "--resume", "runs/a+b-fast").status == 0
+    # One after the other, and from a configuration file.
+    assert call("train", "--data=a.txt", "--data", "b.txt", "--out", "three", *words).status == 0
+    (tmp_path / "o.json").write_text('{"data": ["a.txt", "b.txt"]}')
+    assert call("train", "--config", "o.json", "--out", "four", *words).status == 0
+    for name in ("three", "four"):
+        assert RunDirectory.open(name).config().run.data == two.config().run.data
+
+
+@pytest.mark.parametrize("words", [["--data", "-"], ["--data=-"], ["--data", "part.txt", "-"]])
+def test_a_text_comes_from_standard_input(call, refuse, text_file, tmp_path, monkeypatch, words):
+    text = text_file.read_bytes()
+    (tmp_path / "part.txt").write_bytes(text[:300])
+    rest = text[300:] if "part.txt" in words else text
+
+    def typed():
+        return io.TextIOWrapper(io.BytesIO(rest), encoding="ascii")
+
+    monkeypatch.setattr(sys, "stdin", typed())
+    words = ["train", *words, "--out", "run", "--steps", 4, "--stop-after", 2, *TINY]
+    answer = call(*words)
+    assert answer.status == 0 and "standard input: 984 characters" in answer.output
+    if "part.txt" not in words:
+        assert "came from standard input: give it with --data" in refuse("train", "--resume", "run")
+        answer = call("explore", "run")
+        assert answer.status == 2 and "standard input (--data -) is read once" in answer.error
+        monkeypatch.setattr(sys, "stdin", typed())
+        words = ["train", "--resume", "run", "--stop-after", 1]
+        assert call(*words, "--data", "-").status == 0
+    assert call("train", "--resume", "run", "--data", text_file).status == 0
+
+
+def test_standard_input_with_nothing_in_it(refuse, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
+    assert "standard input is nothing but white space" in refuse("train", "--data", "-")
+
+
+def test_a_home_directory_is_found_behind_every_option(
+    call, refuse, text_file, tmp_path, monkeypatch
+):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "text.txt").write_bytes(text_file.read_bytes())
+    (home / "o.json").write_text('{"data": "~/text.txt", "out": "~/runs/b"}')
+    words = ["--steps", 2, *TINY]
+    assert call("train", "--data=~/text.txt", "--out=~/runs/a", *words).status == 0
+    assert call("train", "--config=~/o.json", *words).status == 0
+    assert "has done its 2 steps" in refuse("train", "--resume=~/runs/b")
+    assert call("sample", "~/runs/b", "--length", 2).status == 0
+    assert call("explore", "~/runs/a", "--text", "the fox", "-o", "~/page.html").status == 0
+    assert call("explore", "~/runs/a", "--text", "the fox", "--output=~/page2.html").status == 0
+    assert call("gradcheck", "--op", "exp", "--html=~/report.html").status == 0
+    assert {path.name for path in home.iterdir()} == {
+        *("text.txt", "o.json", "runs", "page.html", "page2.html", "report.html"),
+    }
+    assert {path.name for path in (home / "runs").iterdir()} == {"a", "b"}
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="home directories as POSIX has them")
+def test_a_home_directory_that_is_not_known_is_no_directory_of_that_name(refuse, tmp_path):
+    for path in ("~nobody-here", "~nobody-here/run"):
+        message = refuse("train", f"--out={path}")
+        assert "--out: the home directory ~nobody-here is not known; give the whole path" in message
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):

@@ -165,3 +165,13 @@ def test_another_encoding_is_told_how_to_become_utf_8(content, option):
     with pytest.raises(InputError) as caught:
         decode_text(content, "text.txt")
     assert option in str(caught.value)
+
+
+def test_the_cache_may_be_in_the_home_directory(tmp_path, monkeypatch):
+    text = "To be"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TINYATTN_CACHE", "~/cache")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tinyshakespeare.txt").write_text(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert shakespeare_corpus("http://0.0.0.0/none", digest) == text

@@ -42,7 +42,7 @@ def _run(words):
     app = make_app()
     try:
         status = app(
-            words,
+            _spell_standard_input(words),
             exit_on_error=False,
             print_error=False,
             result_action="return_value",
@@ -65,6 +65,24 @@ def _run(words):
         where = f"{error.filename}: " if error.filename else ""
         return _print_error(f"{where}{error.strerror or error}", words)
     return status if isinstance(status, int) else 0
+
+
+def _spell_standard_input(words):
+    """``--data -`` as ``--data=-``: cyclopts takes a word of its own that begins with a hyphen for an option.
+
+    >>> _spell_standard_input("train --data a.txt - b.txt --out -".split())
+    ['train', '--data', 'a.txt', '--data=-', 'b.txt', '--out', '-']
+    """
+    spelt, option = [], ""
+    for word in words:
+        if word == "-" and option == "--data":
+            if spelt[-1] == "--data":
+                del spelt[-1]
+            word = "--data=-"
+        elif word.startswith("-"):
+            option = word.partition("=")[0]
+        spelt.append(word)
+    return spelt
 
 
 def _print_error(message, words):

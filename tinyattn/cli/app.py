@@ -17,7 +17,6 @@ from ..error_messages import nearest, shortened, shown
 from ..models.config import OTHER_NAMES
 from ..train.config import (
     OptimizerOptions,
-    RunOptions,
     as_annotated,
     describe_presets,
     flatten_groups,
@@ -30,6 +29,7 @@ from .options import (
     GradcheckOptions,
     SampleOptions,
     SourceOptions,
+    TextAndRunOptions,
     model_options,
 )
 
@@ -95,7 +95,7 @@ def make_app():
     @app.command(help_epilogue=f"Presets\n\n{describe_presets()}")
     def train(
         *,
-        run: Annotated[RunOptions, options("Run")] = RunOptions(),  # noqa: B008
+        run: Annotated[TextAndRunOptions, options("Run")] = TextAndRunOptions(),  # noqa: B008
         source: Annotated[SourceOptions, options("Source of options")] = SourceOptions(),  # noqa: B008
         model: Annotated[ModelOptions, options("Model")] = ModelOptions(),  # noqa: B008
         optimizer: Annotated[OptimizerOptions, options("Optimiser")] = OptimizerOptions(),  # noqa: B008

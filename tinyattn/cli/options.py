@@ -11,11 +11,20 @@ from ..attention import attention_kind, attention_kinds
 from ..data import InputError
 from ..data.paths import PathText
 from ..ranges import Count, FileCount, Megabytes, NotNegative, Seed, Share
-from ..train.config import ModelOptions
+from ..train.config import ModelOptions, RunOptions
 
 # Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]
 AnyTextOrNone = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
+
+@dataclass(frozen=True)
+class TextAndRunOptions(RunOptions):
+    """``RunOptions`` as the command line takes them: ``--data`` has several words."""
+
+    data: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (
+        RunOptions.data,
+    )
 
 
 def model_options():
@@ -120,6 +129,9 @@ class ExploreOptions:
     text: AnyTextOrNone = None
     """Text to look at; the beginning of the run's validation part by default."""
 
+    cut: bool = False
+    """Cut a text that is longer than the model's block to its beginning."""
+
     output: Annotated[PathText, Parameter(alias="-o")] = "explorer.html"
     """Page to write [path]."""
 
@@ -131,6 +143,9 @@ class ExploreOptions:
 
     megabytes: Megabytes = 4.0
     """Size the page should keep to [MB]."""
+
+    open: bool = False
+    """Open the page in the browser."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """``tinyattn explain`` and ``tinyattn explore``: what tinyattn.study shows, from the command line."""
 
 import sys
+import webbrowser
 from pathlib import Path
 
 from ..data import InputError
@@ -41,6 +42,11 @@ def explore(path, what):
     if Path(what.output).is_dir():
         raise InputError(f"--output {what.output} is a directory: give the name of a file")
     try:
-        return run(path, what.text, what.output, what.positions, what.snapshots, what.megabytes)
+        status = run(
+            path, what.text, what.output, what.positions, what.snapshots, what.megabytes, what.cut
+        )
     except (ValueError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
+    if what.open and not webbrowser.open(Path(what.output).resolve().as_uri()):
+        print(f"no browser was found: open {what.output} in one", file=sys.stderr)
+    return status

@@ -1,4 +1,4 @@
-"""Where text comes from: the user's file, Python's own documentation, or Tiny Shakespeare.
+"""Where text comes from: the user's files, standard input, Python's own documentation, or Tiny Shakespeare.
 
 Policy on bytes: text is UTF-8; a byte order mark at the very beginning is dropped, one further in
 is a character like any other. Line ends are kept as they are on every system: a file of Windows
@@ -12,6 +12,7 @@ from pathlib import Path
 from .errors import InputError
 from .paths import expand_path
 
+STANDARD_INPUT = "-"
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 )
@@ -46,10 +47,14 @@ def read_text(path):
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     text = decode_text(content, str(path))
+    _refuse_blank(text, path)
+    return text
+
+
+def _refuse_blank(text, name):
     if not text.strip():
         kind = "empty" if not text else "nothing but white space"
-        raise InputError(f"{path} is {kind}: give a file with text to learn from")
-    return text
+        raise InputError(f"{name} is {kind}: give a file with text to learn from")
 
 
 def decode_text(content, name):
@@ -73,20 +78,81 @@ def _encodings(content):
     return "-f ENCODING (such as latin1 or gb18030)"
 
 
-def load_corpus(name):
-    """The text called ``name``: ``"pydoc"``, ``"shakespeare"``, or the path of a file.
+def load_corpus(data, standard_input=None):
+    """The text called ``data``: ``"pydoc"``, ``"shakespeare"``, the path of a file, ``"-"``, or several of them.
 
-    A corpus's name wins over a file of that name; ``./pydoc`` is the file.
+    A corpus's name wins over a file of that name; ``./pydoc`` is the file. Several texts follow each other as they
+    are, with nothing between them, as ``cat`` joins files.
+
+    Args:
+        data: a name or a sequence of names.
+        standard_input: the stream that ``"-"`` reads to its end; without one, ``"-"`` is refused.
 
     Raises:
         InputError: as ``read_text``; for ``"shakespeare"`` also where it cannot be fetched.
 
     >>> load_corpus("pydoc")[:22]
     'The "assert" statement'
+    >>> import io
+    >>> load_corpus("-", io.StringIO("to be"))
+    'to be'
     """
+    return "".join(_load_one(name, standard_input) for name in corpus_names(data))
+
+
+def _load_one(name, standard_input):
+    if name == STANDARD_INPUT:
+        return _read_stream(standard_input)
     if name in CORPORA:
         return CORPORA[name]()
     return read_text(name)
+
+
+def _read_stream(stream):
+    if stream is None:
+        raise InputError(
+            "standard input (--data -) is read once, by the process that begins a run: give the text as a file"
+        )
+    content = getattr(stream, "buffer", stream).read()
+    text = decode_text(content, "standard input") if isinstance(content, bytes) else content
+    _refuse_blank(text, "standard input")
+    return text
+
+
+def corpus_names(data):
+    """The names in ``data``, a name or a sequence of names, as a tuple.
+
+    >>> corpus_names("pydoc"), corpus_names(["a.txt", "b.txt"])
+    (('pydoc',), ('a.txt', 'b.txt'))
+    """
+    return (data,) if isinstance(data, str) else tuple(data)
+
+
+def located(data):
+    """``data`` with the absolute path of each file, by which it is found from any directory."""
+    kept = (STANDARD_INPUT, *CORPORA)
+    names = [name if name in kept else os.path.abspath(name) for name in corpus_names(data)]
+    return names[0] if isinstance(data, str) else tuple(names)
+
+
+def corpus_title(data):
+    """What to call the text of ``data`` before people: its names, of paths the last part.
+
+    >>> corpus_title(["texts/a.txt", "b.txt"]), corpus_title("-")
+    ('a.txt, b.txt', 'standard input')
+    """
+    names = corpus_names(data)
+    return ", ".join("standard input" if n == STANDARD_INPUT else Path(n).name for n in names)
+
+
+def corpus_stem(data):
+    """The beginning of a file name for what is made of ``data``.
+
+    >>> corpus_stem(["texts/a.txt", "b.txt"]), corpus_stem("-")
+    ('a+b', 'stdin')
+    """
+    stems = ["stdin" if n == STANDARD_INPUT else Path(n).stem for n in corpus_names(data)]
+    return "+".join(stems)[:60]
 
 
 def pydoc_corpus():

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from .baselines import bigram_loss, unigram_loss
 from .batches import split_text
-from .corpus import load_corpus
+from .corpus import corpus_title, load_corpus
 from .errors import InputError
 from .vocabulary import CharVocabulary
 
@@ -35,16 +35,16 @@ class CharDataset:
         }
 
     @classmethod
-    def load(cls, name, block_size, identity=None, vocabulary=None):
-        """The corpus called ``name`` (as ``load_corpus``), which must still be the one of ``identity``."""
-        text = load_corpus(name)
+    def load(cls, data, block_size, identity=None, vocabulary=None, standard_input=None):
+        """The corpus called ``data`` (as ``load_corpus``), which must still be the one of ``identity``."""
+        text = load_corpus(data, standard_input)
         if identity is not None and _digest(text) != identity["sha256"]:
             raise InputError(
-                f"{name} is no longer the text that the run began with "
+                f"{corpus_title(data)} is no longer the text that the run began with "
                 f"({identity['characters']} characters, now {len(text)}): "
                 f"give that text with --data, or begin a new run"
             )
-        return cls(text, block_size, vocabulary, name)
+        return cls(text, block_size, vocabulary, corpus_title(data))
 
     @cached_property
     def baselines(self):

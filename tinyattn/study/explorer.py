@@ -12,7 +12,7 @@ import numpy as np
 from ..train.session import load_run, load_snapshot
 from ..train.storage.atomic import write_atomic
 from ..train.storage.run_directory import RunDirectory
-from .observation import observe
+from .observation import block_size_of, observe
 from .page import MEGABYTE, Content, Maps, pack_target, render
 
 MEGABYTES = 4.0
@@ -54,7 +54,14 @@ class Page:
 
 
 def explore(
-    model, text=None, *, vocabulary=None, positions=None, snapshots=None, megabytes=MEGABYTES
+    model,
+    text=None,
+    *,
+    vocabulary=None,
+    positions=None,
+    snapshots=None,
+    megabytes=MEGABYTES,
+    cut=False,
 ):
     """Look at a model on a text, and make a page of what its heads do, forward and backward.
 
@@ -67,6 +74,7 @@ def explore(
             loss, as many as fit.
         snapshots: how many of the run's snapshots are kept, evenly spaced; None for as many as fit.
         megabytes: what fits means. What is asked for by name is kept whatever it takes.
+        cut: cut a text longer than the model's block to its beginning; refused without.
 
     Returns:
         A ``Page``.
@@ -87,6 +95,7 @@ def explore(
         text = _validation_text(loaded) if text is None else text
     if text is None:
         raise ValueError("no text to look at: give one")
+    text = _fitting(text, model, cut)
     seen = observe(model, text, vocabulary=vocabulary)
     step = "now" if loaded is None else loaded.step
     content = Content(
@@ -120,6 +129,7 @@ def run(
     positions=None,
     snapshots=None,
     megabytes=MEGABYTES,
+    cut=False,
     gradcheck=None,
     file=None,
 ):
@@ -130,7 +140,7 @@ def run(
         text: what to look at; by default the beginning of the validation part.
         output: the file to write.
         positions: ``"all"``, or numbers apart by commas, as for ``explore``.
-        snapshots, megabytes: as for ``explore``.
+        snapshots, megabytes, cut: as for ``explore``.
         gradcheck: the report that ``tinyattn gradcheck --html`` wrote, to link to; by default a gradcheck.html in the
             run's directory or beside the page.
 
@@ -146,7 +156,12 @@ def run(
             f"there is no directory {output.parent}: make it, or give another output"
         )
     page = explore(
-        run, text, positions=_parse_positions(positions), snapshots=snapshots, megabytes=megabytes
+        run,
+        text,
+        positions=_parse_positions(positions),
+        snapshots=snapshots,
+        megabytes=megabytes,
+        cut=cut,
     )
     report = _gradcheck_report(gradcheck, [Path(run), output.parent])
     if report is not None:
@@ -162,6 +177,18 @@ def run(
         file=sys.stdout if file is None else file,
     )
     return 0
+
+
+def _fitting(text, model, cut):
+    block = block_size_of(model)
+    if block is None or len(text) <= block:
+        return text
+    if not cut:
+        raise ValueError(
+            f"the text has {len(text):,} characters, the model sees {block} at once: give a shorter one, or "
+            f"cut it to its first {block} (--cut)"
+        )
+    return text[:block]
 
 
 def _gradcheck_report(given, places):

@@ -277,12 +277,17 @@ def _task(model, text, ids, vocabulary):
     return characters, np.where(hidden, mask_id, ids), np.where(hidden, ids, IGNORE_INDEX)
 
 
+def block_size_of(model):
+    """How many characters a model sees at once; None where it does not say."""
+    return getattr(getattr(model, "config", None), "block_size", None)
+
+
 def _encode(model, text, vocabulary):
     if len(text) < 2:
         raise ValueError(
             f"the text has {len(text)} character{'s' * (len(text) != 1)}: expected 2 at least"
         )
-    block = getattr(getattr(model, "config", None), "block_size", None)
+    block = block_size_of(model)
     if block is not None and len(text) > block:
         raise ValueError(
             f"the text has {len(text)} characters, the model sees {block} at once: give {block} at most"

@@ -93,8 +93,9 @@ class OptimizerOptions:
 class RunOptions:
     """Run options."""
 
-    data: str = "pydoc"
-    """Text to train on: a file, pydoc (Python's own documentation) or shakespeare (fetched)."""
+    data: PathText | tuple[PathText, ...] = "pydoc"
+    """Text to train on: one or more files, joined as they are; - for standard input; pydoc (Python's own
+    documentation); or shakespeare (fetched)."""
 
     preset: Literal["fast", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
     """Recipe that the other defaults come from."""
@@ -315,7 +316,8 @@ def check_config(config):
 def as_annotated(group):
     """A dataclass of options, each checked against its annotation and made what that says.
 
-    An integer where a number is expected becomes a float, and ``~`` in a path the home directory.
+    An integer where a number is expected becomes a float, ``~`` in a path the home directory, and a list of one path
+    that path.
 
     Raises:
         InputError: with the option's name, the values it may have, and the value given.
@@ -330,8 +332,11 @@ def as_annotated(group):
         value = getattr(group, name)
         if isinstance(value, int) and not isinstance(value, bool) and _has(hint, float):
             values[name] = as_float(value)
-        if isinstance(value, str) and _has(hint, IsPath):
+        elif _has(hint, IsPath) and isinstance(value, str):
             values[name] = expand_path(value, option(name))
+        elif _has(hint, IsPath) and value is not None:
+            paths = tuple(expand_path(path, option(name)) for path in value)
+            values[name] = paths if len(paths) > 1 else paths[0]
     return dataclasses.replace(group, **values)
 
 

@@ -5,6 +5,7 @@ import io
 import logging
 import warnings
 
+from ..data.corpus import corpus_title
 from .storage.atomic import write_atomic
 
 
@@ -23,7 +24,7 @@ def draw_run(run, baselines=None):
     config = run.config()
     shape = config.architecture
     title = (
-        f"{config.run.data}: {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
+        f"{corpus_title(config.run.data)}: {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
         f"{config.run.preset}"
     )
     draw_loss(run.path / "loss.png", run.read_metrics(), baselines, title)

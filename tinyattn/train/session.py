@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
 from ..data import CharDataset, CharVocabulary, InputError
-from ..data.corpus import CORPORA
+from ..data.corpus import CORPORA, STANDARD_INPUT, corpus_names, corpus_stem, located
 from ..sampling import generate
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
@@ -52,7 +53,13 @@ def begin(config, out=None, processes=None):
     processes = processes or Processes()
     check_device(config.run.device)
     config = _with_workers(config, processes.size)
-    dataset = CharDataset.load(config.run.data, config.architecture.block_size)
+    # A run finds its text from whatever directory it is resumed in.
+    config = dataclasses.replace(
+        config, run=dataclasses.replace(config.run, data=located(config.run.data))
+    )
+    dataset = CharDataset.load(
+        config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
+    )
     streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
     model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
 
@@ -99,6 +106,8 @@ def resume(path, options=None, processes=None):
 
 
 def _resume(run, options, processes):
+    if "data" in options:
+        options = {**options, "data": located(options["data"])}
     config = _changed(run.config(), options)
     check_device(config.run.device)
     name = "last"
@@ -115,19 +124,21 @@ def _resume(run, options, processes):
     step = state["step"]
     if step > steps or step == steps == state.get("looked_at", step):
         raise FinishedRunError(run, steps)
-    text = config.run.data
-    if "data" not in options and text not in CORPORA and not Path(text).exists():
-        raise InputError(
-            f"the text of the run {run.path}, {text}, from the directory that it began in, is not there: "
-            f"give it with --data"
-        )
+    if "data" not in options:
+        _check_text_is_there(run.path, config.run.data)
     run.check_metrics(saved.metrics)
     try:
         identity = {key: state["corpus"][key] for key in ("sha256", "characters")}
     except (KeyError, TypeError) as error:
         raise _damaged(file, error) from None
     vocabulary = run.vocabulary()
-    dataset = CharDataset.load(text, config.architecture.block_size, identity, vocabulary)
+    dataset = CharDataset.load(
+        config.run.data,
+        config.architecture.block_size,
+        identity,
+        vocabulary,
+        _standard_input(processes),
+    )
     model = make_model(config, len(vocabulary), Random(0))
     _load_into(model, saved.model, run.path / name / "model.safetensors")
     streams = {name: Random(0) for name in STREAMS if name != "weights"}
@@ -142,6 +153,24 @@ def _resume(run, options, processes):
     if processes.is_first:
         run.write_config(config)
     return trainer
+
+
+def _check_text_is_there(path, data):
+    for name in corpus_names(data):
+        if name == STANDARD_INPUT:
+            raise InputError(
+                f"the text of the run {path} came from standard input: give it with --data"
+            )
+        if name not in CORPORA and not Path(name).exists():
+            began = "" if Path(name).is_absolute() else ", from the directory that it began in,"
+            raise InputError(
+                f"the text of the run {path}, {name}{began or ','} is not there: give it with --data"
+            )
+
+
+def _standard_input(processes):
+    """What ``--data -`` reads; several processes have none that each could read."""
+    return sys.stdin if processes.size == 1 else None
 
 
 def baselines_of(run):
@@ -317,7 +346,7 @@ def check_device(name):
 
 def new_directory(config):
     """Make a new directory under ``runs/``, named after the text and the preset, and return its path."""
-    base = Path("runs", f"{Path(config.run.data).stem}-{config.run.preset}")
+    base = Path("runs", f"{corpus_stem(config.run.data)}-{config.run.preset}")
     for number in itertools.count(1):
         path = base if number == 1 else base.with_name(f"{base.name}-{number}")
         try:
