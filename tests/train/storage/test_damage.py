@@ -61,7 +61,7 @@ def everything(path):
     run = RunDirectory.open(path)
     trainer = resume(path)
     trainer.run.unlock()
-    trainer.step_function.close()
+    trainer.step_function.executor.close()
     arrays, settings = trainer.optimizers.state()
     loaded = load_run(path, "last")
     run.read_metrics()

@@ -171,7 +171,7 @@ def test_reading_a_state_that_keeps_changing_comes_to_an_end(run, monkeypatch):
     (run.path / "last" / "model.safetensors").unlink()
     identities = iter(range(1000))
     monkeypatch.setattr(
-        "tinyattn.train.storage.run_directory._identity", lambda directory: next(identities)
+        "tinyattn.train.storage.atomic._identity", lambda directory: next(identities)
     )
     with pytest.raises(InputError, match=r"model\.safetensors is missing"):
         run.read("last")

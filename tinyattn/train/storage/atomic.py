@@ -92,6 +92,33 @@ def whole_directory(path):
     return None
 
 
+def read_directory_atomic(path, names):
+    """The bytes of files of an exchanged directory, a dict of name to bytes, all of the same write.
+
+    Another process may exchange the directory meanwhile.
+
+    Raises:
+        FileNotFoundError: where a file is missing.
+    """
+    for _ in range(100):
+        directory = whole_directory(path) or Path(path)
+        before, missing = _identity(directory), None
+        try:
+            contents = {name: (directory / name).read_bytes() for name in names}
+        except FileNotFoundError as error:
+            missing = error
+        if _identity(directory) == before:
+            break
+    if missing is not None:
+        raise missing
+    return contents
+
+
+def _identity(directory):
+    status = _status(directory)
+    return status and (status.st_dev, status.st_ino, status.st_ctime_ns)
+
+
 def recover_directory(path):
     """Put ``path`` back in its place if a kill came between the two moves of an exchange."""
     place, path = whole_directory(path), Path(os.path.realpath(path))

@@ -31,17 +31,20 @@ from ..config import (
     options_from_json,
 )
 from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes, digest_of_arrays
-from .atomic import remove_leftovers, whole_directory, write_atomic, write_directory_atomic
+from .atomic import (
+    read_directory_atomic,
+    remove_leftovers,
+    whole_directory,
+    write_atomic,
+    write_directory_atomic,
+)
 from .lock import DirectoryLock
 from .metrics import marked_part, parse_metrics
-from .seal import RunWarning, check_seal, digest_of, seal
+from .seal import RunWarning, check_seal, digest_of, open_state, seal
 
 STATES = ("best", "last")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
-# What a state held before there were digests.
-_UNSEALED = {"step", "best_loss", "best_step", "smoothed_loss", "seconds", "corpus", "random"}
-_UNSEALED |= {"optimizer", "looked_at"}
 
 
 @dataclass(frozen=True)
@@ -232,9 +235,8 @@ class RunDirectory:
         """
         self.follow()
         for name, text in self._texts.items():
-            if not (
-                self.path / name
-            ).exists():  # the directory was emptied while the run is trained
+            # Someone may have emptied the directory while the run is trained.
+            if not (self.path / name).exists():
                 write_atomic(self.path / name, text)
         if self._belongs is None:
             self._belongs = _belongings(self.config(), self.vocabulary())
@@ -276,11 +278,15 @@ class RunDirectory:
 
     def _read(self, name, files):
         """The values of a state, what it belongs to (None for an old run), and the arrays of ``files``."""
-        contents = self._contents(name, (_STATE, *files))
+        self._state_directory(name)  # which says what there is instead
+        try:
+            contents = read_directory_atomic(self.path / name, (_STATE, *files))
+        except FileNotFoundError as error:
+            raise InputError(f"{error.filename} is missing: the run is not complete") from None
         advice = self._advice(name)
         path = self.path / name / _STATE
         try:
-            values, belongs = _open_state(contents.pop(_STATE))
+            values, belongs = open_state(contents.pop(_STATE))
         except (ValueError, RecursionError) as error:
             raise DamagedFileError(f"{path} is damaged ({error}): {advice}") from None
         self._check_belonging(belongs, path)
@@ -291,22 +297,6 @@ class RunDirectory:
             for file, content in contents.items()
         }
         return values, belongs, arrays
-
-    def _contents(self, name, files):
-        """The bytes of files of one state, all of the same save: a training process may exchange it meanwhile."""
-        for _ in range(100):
-            directory = self._state_directory(name)
-            before = _identity(directory)
-            try:
-                contents = {file: (directory / file).read_bytes() for file in files}
-                missing = None
-            except FileNotFoundError as error:
-                missing = error.filename
-            if _identity(directory) == before:
-                break
-        if missing is not None:
-            raise InputError(f"{missing} is missing: the run is not complete")
-        return contents
 
     def _check_belonging(self, belongs, path):
         config, sealed = self._read_config()
@@ -410,36 +400,6 @@ class RunDirectory:
 def _belongings(config, vocabulary):
     settings = identity_of(make_config(options_from_json(config_to_json(config))))
     return {"settings": settings, "vocabulary": digest_of(vocabulary.characters)}
-
-
-def _open_state(content):
-    """The values of a ``state.json`` and what it belongs to; None for one without a digest.
-
-    Raises:
-        ValueError: where it is damaged.
-    """
-    values = parse_json(content.decode("utf-8"), "the file")
-    if not isinstance(values, dict) or "step" not in values:
-        raise ValueError("no step in it")
-    values, sealed = check_seal(values)
-    if sealed:
-        if not isinstance(values.get("belongs_to"), dict):
-            raise ValueError("it does not say what it belongs to")
-        return values, values.pop("belongs_to")
-    if not values.keys() <= _UNSEALED:
-        raise ValueError("no digest in it")
-    step = values["step"]
-    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
-        raise ValueError("its step is not a whole number")
-    return values, None
-
-
-def _identity(directory):
-    try:
-        status = os.stat(directory)
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _names_in(folder):

@@ -10,7 +10,14 @@ Runs written before there were digests have none, and are read with one warning.
 import hashlib
 import json
 
+from ...data.json_text import parse_json
+
 DIGEST = "sha256"  # the name of the digest in a file
+# What a state held before there were digests.
+_UNSEALED = {
+    *("step", "best_loss", "best_step", "smoothed_loss", "seconds", "looked_at"),
+    *("corpus", "random", "optimizer"),
+}
 
 
 class RunWarning(UserWarning):
@@ -48,3 +55,25 @@ def check_seal(values):
 def digest_of(value):
     """The sha256 of what JSON can hold, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def open_state(content):
+    """The values of a ``state.json`` and what it belongs to; None for one without a digest.
+
+    Raises:
+        ValueError: where it is damaged.
+    """
+    values = parse_json(content.decode("utf-8"), "the file")
+    if not isinstance(values, dict) or "step" not in values:
+        raise ValueError("no step in it")
+    values, sealed = check_seal(values)
+    if sealed:
+        if not isinstance(values.get("belongs_to"), dict):
+            raise ValueError("it does not say what it belongs to")
+        return values, values.pop("belongs_to")
+    if not values.keys() <= _UNSEALED:
+        raise ValueError("no digest in it")
+    step = values["step"]
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise ValueError("its step is not a whole number")
+    return values, None
