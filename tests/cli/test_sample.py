@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from tinyattn.cli.options import SampleOptions
+from tinyattn.cli.sample import SampleOptions
 from tinyattn.train import load_run
 from tinyattn.train.storage.run_directory import RunDirectory
 

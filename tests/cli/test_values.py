@@ -6,14 +6,12 @@ import typing
 
 import pytest
 
-from tinyattn.cli.options import (
-    BenchOptions,
-    ExplainOptions,
-    ExploreOptions,
-    GradcheckOptions,
-    SampleOptions,
-    SourceOptions,
-)
+from tinyattn.cli.bench import BenchOptions
+from tinyattn.cli.explain import ExplainOptions
+from tinyattn.cli.explore import ExploreOptions
+from tinyattn.cli.gradcheck import GradcheckOptions
+from tinyattn.cli.sample import SampleOptions
+from tinyattn.cli.train import SourceOptions
 from tinyattn.data import InputError
 from tinyattn.train.config import GROUPS, make_config, option, options_from_json
 from tinyattn.train.parallel.mpi import launched_processes

@@ -39,7 +39,7 @@ def _run(words):
 
     from .app import explain_mistake, make_app
 
-    app = make_app()
+    app = make_app(words)
     try:
         status = app(
             _spell_standard_input(words),

@@ -1,37 +1,18 @@
-"""The commands; a command's work is imported when it is called for."""
+"""The list of commands, and the command line they make."""
 
-import dataclasses
 import importlib
 import re
 import sys
 import typing
-from typing import Annotated, Literal
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
 from .. import __version__, startup
 from ..data import InputError
-from ..data.paths import expand_path
 from ..error_messages import nearest, shortened, shown
 from ..models.config import OTHER_NAMES
-from ..train.config import (
-    OptimizerOptions,
-    as_annotated,
-    describe_presets,
-    flatten_groups,
-    option,
-)
-from .options import (
-    BenchOptions,
-    ExplainOptions,
-    ExploreOptions,
-    GradcheckOptions,
-    SampleOptions,
-    SourceOptions,
-    TextAndRunOptions,
-    model_options,
-)
+from ..train.config import option
 
 # What other programs call an option of ours that is spelt quite differently.
 KNOWN_ELSEWHERE = {
@@ -49,15 +30,15 @@ KNOWN_ELSEWHERE = {
     "start": "prompt",
 }
 
-HEADINGS = ("Run", "Source of options", "Model", "Optimiser", "Options")
-
-
-def options(heading="Options"):
-    """Make the fields of a dataclass options by their own names, under a heading of the help."""
-    return Parameter(name="*", group=Group(heading, sort_key=HEADINGS.index(heading)))
-
-
-RunArgument = Annotated[str, Parameter(help="Directory of a run.")]
+# Each is a module of this package with a function ``add_to(app)``.
+COMMANDS = (
+    "train",
+    "sample",
+    "gradcheck",
+    "explain",
+    "explore",
+    "bench",
+)
 
 
 class _App(App):
@@ -69,106 +50,24 @@ class _App(App):
         return make_console(sys.stdout)
 
 
-def _work(name):
-    """The module of a command, imported now that it is called for; from here on Ctrl-C interrupts its work."""
-    module = importlib.import_module(f".{name}", __package__)
-    startup.be_interruptible()
-    return module
+def make_app(words=()):
+    """The command line, new for each call of ``main``.
 
-
-def _run_path(path):
-    return expand_path(path, "the run")
-
-
-def make_app():
-    """The command line, new for each call of ``main``."""
+    Args:
+        words: the words of the command line. If they begin with a command, only its module is imported.
+    """
     app = _App(
         name="tinyattn",
         help="Attention and a small GPT whose every backward pass can be read, checked, watched.",
         version=__version__,
         suppress_keyboard_interrupt=False,  # main tells it
     )
-    ModelOptions = model_options()
-    given = set()
-    app.config = _remember_given(given)
-
-    @app.command(help_epilogue=f"Presets\n\n{describe_presets()}")
-    def train(
-        *,
-        run: Annotated[TextAndRunOptions, options("Run")] = TextAndRunOptions(),  # noqa: B008
-        source: Annotated[SourceOptions, options("Source of options")] = SourceOptions(),  # noqa: B008
-        model: Annotated[ModelOptions, options("Model")] = ModelOptions(),  # noqa: B008
-        optimizer: Annotated[OptimizerOptions, options("Optimiser")] = OptimizerOptions(),  # noqa: B008
-    ):
-        """Train a small model on text, a character at a time; the defaults take about a minute.
-
-        An option given here wins over the file given with --config, and that over the preset.
-        """
-        values = flatten_groups(run, model, optimizer)
-        return _work("train").run(
-            {name: values[name] for name in given & values.keys()}, as_annotated(source)
-        )
-
-    @app.command
-    def sample(
-        run: RunArgument,
-        /,
-        *,
-        how: Annotated[SampleOptions, options()] = SampleOptions(),  # noqa: B008
-    ):
-        """Let a trained model write; each character is printed as it is made."""
-        return _work("sample").run(_run_path(run), as_annotated(how))
-
-    @app.command
-    def gradcheck(
-        run: Annotated[
-            str | None,
-            Parameter(help="Directory of a run whose model is checked; the library without it."),
-        ] = None,
-        /,
-        *,
-        how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),  # noqa: B008
-    ):
-        """Hold every gradient against differences; status 1 if one is wrong."""
-        path = None if run is None else _run_path(run)
-        return _work("gradcheck").run(path, **dataclasses.asdict(as_annotated(how)))
-
-    @app.command
-    def explain(
-        operation: Annotated[
-            Literal["softmax", "layer_norm", "matmul", "cross_entropy", "gelu", "attention"],
-            Parameter(help="Operation to walk through."),
-        ],
-        /,
-        *,
-        numbers: Annotated[ExplainOptions, options()] = ExplainOptions(),  # noqa: B008
-    ):
-        """Walk through an operation forward and backward, line by line, with numbers."""
-        return _work("study").explain(operation, numbers)
-
-    @app.command
-    def explore(
-        run: RunArgument,
-        /,
-        *,
-        what: Annotated[ExploreOptions, options()] = ExploreOptions(),  # noqa: B008
-    ):
-        """Write a page, one file for any browser, that shows attention forward and backward on a text."""
-        return _work("study").explore(_run_path(run), as_annotated(what))
-
-    @app.command
-    def bench(
-        name: Annotated[
-            str | None, Parameter(help="Benchmark to run; the list of them without it.")
-        ] = None,
-        /,
-        *,
-        how: Annotated[BenchOptions, options()] = BenchOptions(),  # noqa: B008
-    ):
-        """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
-        how = as_annotated(how)
-        return _work("bench").run(name, how.quick, how.json, how.one_core)
-
+    app.given = set()  # the options on this command line, by the names of their fields
+    app.config = _remember_given(app.given)
+    wanted = [name for name in COMMANDS if name in words[:1]]
+    for name in wanted or COMMANDS:
+        importlib.import_module(f".{name}", __package__).add_to(app)
+    startup.be_interruptible()  # the imports are done
     return app
 
 

@@ -2,12 +2,50 @@
 
 import importlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from ..data import InputError
+from ..data.paths import PathText
 from ..error_messages import did_you_mean, shown
+from ..train.config import as_annotated
+from .options import options
 
 SOURCE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How much is measured, and where to."""
+
+    quick: bool = False
+    """Measure less and smaller, to see that everything works."""
+
+    one_core: bool = False
+    """Keep everything to one core and take the processor's time: for a machine that is busy."""
+
+    json: PathText | None = None
+    """File for the results; NAME.json in benchmarks/results by default [path]."""
+
+
+def add_to(app):
+    app.command(bench)
+
+
+def bench(
+    name: Annotated[
+        str | None, Parameter(help="Benchmark to run; the list of them without it.")
+    ] = None,
+    /,
+    *,
+    how: Annotated[BenchOptions, options()] = BenchOptions(),
+):
+    """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
+    how = as_annotated(how)
+    return run(name, how.quick, how.json, how.one_core)
 
 
 def run(name, quick=False, output=None, one_core=False):

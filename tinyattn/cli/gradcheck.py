@@ -1,25 +1,74 @@
 """``tinyattn gradcheck``: every gradient of the library, or of a run's model, against differences."""
 
+import dataclasses
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from cyclopts import Parameter
 
 from ..checker import gradient_report
 from ..data import InputError
+from ..data.paths import PathText, expand_path
 from ..error_messages import did_you_mean, shown
+from ..ranges import Seed
 from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.row import TOLERANCES
 from ..survey.tasks import tasks
+from ..train.config import as_annotated
 from ..train.session import check_device, load_run
 from ..train.storage.atomic import write_atomic
+from .options import options
 from .progress import Progress
 
 NAME_WIDTH = 30
 
 
-def run(path=None, *, op=None, device=None, html=None, broken=None, order=None, seed=0):
+@dataclass(frozen=True)
+class GradcheckOptions:
+    """What is checked, and how."""
+
+    op: str | None = None
+    """Check one operation or block [name]."""
+
+    device: str | None = None
+    """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
+
+    html: PathText | None = None
+    """Write a page with the step-size curve of each operation [path]."""
+
+    broken: Annotated[str | None, Parameter(name="--break")] = None
+    """Apply known mutations to an operation's rule, such as softmax, and show which checks catch them."""
+
+    order: Literal[1, 2] | None = None
+    """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""
+
+    seed: Seed = 0
+    """Start of the random streams of inputs, cotangents and directions."""
+
+
+def add_to(app):
+    app.command(gradcheck)
+
+
+def gradcheck(
+    run: Annotated[
+        str | None,
+        Parameter(help="Directory of a run whose model is checked; the library without it."),
+    ] = None,
+    /,
+    *,
+    how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),
+):
+    """Hold every gradient against differences; status 1 if one is wrong."""
+    path = None if run is None else expand_path(run, "the run")
+    return check(path, **dataclasses.asdict(as_annotated(how)))
+
+
+def check(path=None, *, op=None, device=None, html=None, broken=None, order=None, seed=0):
     """Run the checks, print a table and a closing line, and return the exit status.
 
     Args:

@@ -1,17 +1,19 @@
-"""The options of each command beside those of a training run (train/config.py), each documented once."""
+"""What the commands share in taking options, and the options of attention kinds."""
 
 import contextlib
 import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from ..attention import attention_kind, attention_kinds
 from ..data import InputError
-from ..data.paths import PathText
-from ..ranges import Count, FileCount, Megabytes, NotNegative, Seed, Share
 from ..train.config import ModelOptions, RunOptions
+
+HEADINGS = ("Run", "Source of options", "Model", "Optimiser", "Options")
+
+RunArgument = Annotated[str, Parameter(help="Directory of a run.")]
 
 # Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -25,6 +27,11 @@ class TextAndRunOptions(RunOptions):
     data: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (
         RunOptions.data,
     )
+
+
+def options(heading="Options"):
+    """Make the fields of a dataclass options by their own names, under a heading of the help."""
+    return Parameter(name="*", group=Group(heading, sort_key=HEADINGS.index(heading)))
 
 
 def model_options():
@@ -57,129 +64,3 @@ def _named_values(_type, tokens):
         with contextlib.suppress(ValueError):
             values[name] = json.loads(value)
     return values
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """Where options come from that are not given on the command line."""
-
-    config: PathText | None = None
-    """JSON file with options, such as a run's config.json; options given here override it [path]."""
-
-    resume: PathText | None = None
-    """Run to go on with, by its own options [directory]."""
-
-
-@dataclass(frozen=True)
-class SampleOptions:
-    """How text is sampled."""
-
-    prompt: AnyText = ""
-    """Text to continue; nothing: a line break where the vocabulary has one."""
-
-    length: Count = 500
-    """How much to write [characters]."""
-
-    temperature: NotNegative = 0.8
-    """0 always takes the likeliest character, 1 samples what the model believes [no unit]."""
-
-    top_k: Count | None = None
-    """Sample from the likeliest K characters only [characters]."""
-
-    top_p: Share | None = None
-    """Sample from the likeliest characters that together reach this probability [0 to 1]."""
-
-    seed: Seed | None = None
-    """Start of the random stream; another text each time by default."""
-
-    unknown: Literal["error", "skip"] = "error"
-    """What to do with a character of the prompt that the model does not know."""
-
-    state: Literal["best", "last"] | None = None
-    """Which of the run's two states to take; best by default, or last before the first evaluation."""
-
-    slide: Count = 1
-    """How far the context moves once the text has outgrown it; more is faster [characters]."""
-
-    device: str | None = None
-    """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
-
-
-@dataclass(frozen=True)
-class ExplainOptions:
-    """The numbers that are walked through."""
-
-    x: AnyTextOrNone = None
-    """Input, numbers apart by spaces, rows by semicolons; a small example by default."""
-
-    cotangent: AnyTextOrNone = None
-    """Gradient of the output, written alike; 1 for the first element by default."""
-
-    y: AnyTextOrNone = None
-    """Second matrix of matmul, written alike."""
-
-    target: AnyTextOrNone = None
-    """Class that cross_entropy expects, a place in --x; 0 by default [id]."""
-
-
-@dataclass(frozen=True)
-class ExploreOptions:
-    """What the page shows."""
-
-    text: AnyTextOrNone = None
-    """Text to look at; the beginning of the run's validation part by default."""
-
-    cut: bool = False
-    """Cut a text that is longer than the model's block to its beginning."""
-
-    output: Annotated[PathText, Parameter(alias="-o")] = "explorer.html"
-    """Page to write [path]."""
-
-    positions: AnyTextOrNone = None
-    """Characters whose own loss is looked at: all, or positions apart by commas; the largest by default."""
-
-    snapshots: FileCount | None = None
-    """How many of the run's snapshots to show; as many as fit by default [snapshots]."""
-
-    megabytes: Megabytes = 4.0
-    """Size the page should keep to [MB]."""
-
-    open: bool = False
-    """Open the page in the browser."""
-
-
-@dataclass(frozen=True)
-class BenchOptions:
-    """How much is measured, and where to."""
-
-    quick: bool = False
-    """Measure less and smaller, to see that everything works."""
-
-    one_core: bool = False
-    """Keep everything to one core and take the processor's time: for a machine that is busy."""
-
-    json: PathText | None = None
-    """File for the results; NAME.json in benchmarks/results by default [path]."""
-
-
-@dataclass(frozen=True)
-class GradcheckOptions:
-    """What is checked, and how."""
-
-    op: str | None = None
-    """Check one operation or block [name]."""
-
-    device: str | None = None
-    """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
-
-    html: PathText | None = None
-    """Write a page with the step-size curve of each operation [path]."""
-
-    broken: Annotated[str | None, Parameter(name="--break")] = None
-    """Apply known mutations to an operation's rule, such as softmax, and show which checks catch them."""
-
-    order: Literal[1, 2] | None = None
-    """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""
-
-    seed: Seed = 0
-    """Start of the random streams of inputs, cotangents and directions."""

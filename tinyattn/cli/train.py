@@ -5,18 +5,60 @@ import os
 import shlex
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from ..data import InputError
-from ..train.config import make_config, options_from_json
+from ..data.paths import PathText
+from ..train.config import (
+    OptimizerOptions,
+    as_annotated,
+    describe_presets,
+    flatten_groups,
+    make_config,
+    options_from_json,
+)
 from ..train.parallel import WorkerError
 from ..train.parallel.mpi import launched_processes
 from ..train.session import FinishedRunError, baselines_of, begin, resume
 from ..train.trainer import DisplayError, NonFiniteError, show
 from .display import describe_duration, discard_output, make_display
+from .options import TextAndRunOptions, model_options, options
 
 
-def run(options, source):
+@dataclass(frozen=True)
+class SourceOptions:
+    """Where options come from that are not given on the command line."""
+
+    config: PathText | None = None
+    """JSON file with options, such as a run's config.json; options given here override it [path]."""
+
+    resume: PathText | None = None
+    """Run to go on with, by its own options [directory]."""
+
+
+def add_to(app):
+    ModelOptions = model_options()
+
+    @app.command(help_epilogue=f"Presets\n\n{describe_presets()}")
+    def train(
+        *,
+        run: Annotated[TextAndRunOptions, options("Run")] = TextAndRunOptions(),  # noqa: B008
+        source: Annotated[SourceOptions, options("Source of options")] = SourceOptions(),
+        model: Annotated[ModelOptions, options("Model")] = ModelOptions(),  # noqa: B008
+        optimizer: Annotated[OptimizerOptions, options("Optimiser")] = OptimizerOptions(),  # noqa: B008
+    ):
+        """Train a small model on text, a character at a time; the defaults take about a minute.
+
+        An option given here wins over the file given with --config, and that over the preset.
+        """
+        values = flatten_groups(run, model, optimizer)
+        given = {name: values[name] for name in app.given & values.keys()}
+        return start(given, as_annotated(source))
+
+
+def start(options, source):
     """Train, and return the exit status.
 
     Args:
