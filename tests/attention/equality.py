@@ -1,4 +1,4 @@
-"""Holding one way to compute attention against another: outputs and all gradients, for one random cotangent."""
+"""Compare two attention functions: outputs and all gradients, for a random cotangent."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import tinyattn as ta
 
 
 def outputs_and_gradients(function, arrays, cotangent, device):
-    """``function`` of tensors made from ``arrays``, and the gradients of its inner product with ``cotangent``."""
+    """The output of ``function``, and the gradients of its inner product with ``cotangent``."""
     inputs = [ta.tensor(array, requires_grad=True, device=device) for array in arrays]
     output = function(*inputs)
     output.backward(ta.tensor(cotangent.astype(arrays[0].dtype), device=device))

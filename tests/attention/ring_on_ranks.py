@@ -1,4 +1,4 @@
-"""One rank of the tests on MPI: ``mpiexec -n 4 python ring_on_ranks.py equal|die``."""
+"""The program of one rank in the MPI tests: ``mpiexec -n 4 python ring_on_ranks.py equal|die``."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ from tinyattn.attention.ring import split_sequence
 
 
 def largest_error(layout, causal, length=37):
-    """This rank's part of the ring against its rows of dense attention, forward and backward."""
+    """Compare this rank's part of the ring with its rows of dense attention, forward and backward."""
     random = np.random.default_rng(0)  # the same numbers on every rank
     arrays = random.standard_normal((4, 2, length, 8))
     world = MPI.COMM_WORLD

@@ -1,4 +1,4 @@
-"""Dense attention: the rule with its whole backward, and the composed form."""
+"""Dense attention: the primitive with its hand-written backward, and the composed form."""
 
 import math
 
@@ -12,7 +12,7 @@ from tinyattn.backend import Random, use_random
 
 
 def by_hand(q, k, v, mask=None, scale=None):
-    """Query by query, key by key."""
+    """Attention in loops over queries and keys."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     out = np.zeros((len(q), v.shape[-1]))
     for i, query in enumerate(q):

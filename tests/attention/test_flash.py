@@ -51,7 +51,7 @@ def test_a_query_without_keys_gives_zero_and_sends_back_zero(random, device):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_drops_the_same_weights_forward_and_backward(causal, random, device):
-    """The gradients are held against the rule, which draws the same mask from the same key."""
+    """Compares with the gradients of the rule, which draws the same dropout mask from the same key."""
     arrays = draw(random, 13)
     attention = ta.autograd.PRIMITIVES["attention"]
     options = {"causal": causal, "scale": 0.4, "dropout_p": 0.3, "key": 12345678901234567}

@@ -1,4 +1,4 @@
-"""Which query may see which key."""
+"""Attention masks: which query may attend to which key."""
 
 import numpy as np
 import pytest

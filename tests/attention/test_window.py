@@ -1,4 +1,4 @@
-"""Window attention equals dense attention under the mask that the window means."""
+"""Window attention equals dense attention under the equivalent mask."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from .equality import assert_equal_attention, draw, error_against_float64
 
 
 def window_mask(queries, keys, window, global_tokens, causal):
-    """The mask written down as the definition says it, without blocks."""
+    """The mask by the definition, without blocks."""
     i = np.arange(keys - queries, keys)[:, None]
     j = np.arange(keys)
     if causal:

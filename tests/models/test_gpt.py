@@ -332,7 +332,7 @@ def test_the_config_survives_json():
         ({"activation": "tan"}, "activation must be one of"),
         ({"norm": "middle"}, "norm must be one of pre, post"),
         ({"normalisation": "batch"}, "normalisation must be"),
-        ({"attention": "fast"}, "attention must be one of auto, dense"),
+        ({"attention": "fast"}, "unknown attention kind 'fast': expected one of auto, dense"),
         (
             {"positions": "rotary", "heads": 128},
             "a head has 1: choose dim and heads with an even quotient",

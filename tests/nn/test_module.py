@@ -260,7 +260,7 @@ def test_zero_grad_can_leave_zeros():
         (lambda: nn.MultiHeadAttention(8, heads=0), ValueError, "among 0 heads"),
         (lambda: nn.MultiHeadAttention(8, heads=-2), ValueError, "among -2 heads"),
         (lambda: nn.MultiHeadAttention(8, 2, dropuot=0.1), TypeError, "got dropuot"),
-        (lambda: nn.MultiHeadAttention(8, 2, window=4), TypeError, "expected no further ones"),
+        (lambda: nn.MultiHeadAttention(8, 2, window=4), TypeError, "expected no options"),
         (lambda: nn.MultiHeadAttention(8, 2, kind="window", size=4), TypeError, "global_tokens"),
         (lambda: nn.TransformerBlock(8, 2, casual=True), TypeError, "got casual"),
     ],

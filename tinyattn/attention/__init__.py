@@ -1,4 +1,4 @@
-"""Attention: one signature, several kinds of computation."""
+"""The public attention function and the attention kinds that implement it."""
 
 from .dense import DENSE
 from .dispatch import scaled_dot_product_attention

@@ -1,7 +1,7 @@
 """Dense scaled dot-product attention: the scores of all queries and keys are one array.
 
-It is defined twice: ``attention`` is one primitive, its whole backward written by hand; ``dense_attention`` is composed
-of recorded operations, so that its scores and weights can be observed and replaced, forward and backward.
+It is defined twice: ``attention`` is one primitive with a hand-written backward; ``dense_attention`` is composed of
+recorded operations, so that hooks can observe and replace its scores and weights, forward and backward.
 """
 
 import math
@@ -19,30 +19,30 @@ from .masks import visible_keys
 
 @primitive
 def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    """For each query, the average of the values, weighted by how well their keys match it.
+    """For each query, the average of the values weighted by the match of their keys.
 
     Args:
         q: (..., queries, head_dim).
         k: (..., keys, head_dim).
         v: (..., keys, value_dim).
         mask: boolean, (..., queries, keys), True = may attend; or None.
-        causal: query i sees the keys up to i + keys - queries only.
+        causal: query i sees only the keys up to i + keys - queries.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
-        dropout_p: the probability that a weight is dropped.
-        key: a 64-bit number, from which the dropped weights follow.
+        dropout_p: the probability of dropping a weight.
+        key: the 64-bit key of the random bits that decide which weights are dropped.
 
     With scores S, weights P and, for dropout, factors D that are 0 or 1 / (1 - dropout_p),
         S = scale Q K^T        P = softmax(S), over the visible keys        O = (D * P) V
-    where * is the product element by element. A query that sees no key has P = 0 and O = 0.
+    where * is the elementwise product. A query that sees no key has P = 0 and O = 0.
 
-    Backward. From the cotangent dO of O, step by step back:
+    Backward. Apply the chain rule to the cotangent dO of O, last step first:
         O = (D * P) V, a matrix product:             dV = (D * P)^T dO        d(D * P) = dO V^T
         D is constant:                               dP = D * (dO V^T)
         P = softmax(S) (see ``softmax``), by row:    dS = P * (dP - sum over keys of P * dP)
         S = scale Q K^T, a matrix product:           dQ = scale dS K          dK = scale dS^T Q
-    A masked score has P = 0, so that dS = 0 there; in a row without visible keys all of dS is 0.
+    A masked score has P = 0 and therefore dS = 0; in a row without visible keys all of dS is 0.
 
-    Each line needs P, which is computed again: what is quadratic in the length is never kept.
+    Each line recomputes P, so that nothing quadratic in the length is saved.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
 
@@ -61,13 +61,13 @@ def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=
 @attention.vjp("q")
 def attention_vjp_q(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
     ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
-    return (ds @ k) * _factor(q, scale)
+    return (ds @ k) * score_scale(q, scale)
 
 
 @attention.vjp("k")
 def attention_vjp_k(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
     ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
-    return _transposed(ds) @ (q * _factor(q, scale))
+    return ds.swapaxes(-1, -2) @ (q * score_scale(q, scale))
 
 
 @attention.vjp("v")
@@ -75,13 +75,13 @@ def attention_vjp_v(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout
     weights = _weights(q, k, mask, causal, scale)
     if dropout_p:
         weights = weights * _dropout_factors(weights, v, dropout_p, key)
-    return _transposed(weights) @ g
+    return weights.swapaxes(-1, -2) @ g
 
 
 def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
     """dS, (..., queries, keys), from dO, (..., queries, value_dim)."""
     weights = _weights(q, k, mask, causal, scale)
-    dweights = g @ _transposed(v)
+    dweights = g @ v.swapaxes(-1, -2)
     if dropout_p:
         dweights = dweights * _dropout_factors(weights, v, dropout_p, key)
     return softmax_vjp(dweights, weights, None)
@@ -89,8 +89,8 @@ def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
 
 def _weights(q, k, mask, causal, scale):
     """P, (..., queries, keys)."""
-    # The queries are scaled, not the scores: in float16 the product could overflow before it is scaled.
-    scores = (q * _factor(q, scale)) @ _transposed(k)
+    # Scale the queries, not the scores: in float16 the unscaled product could overflow.
+    scores = (q * score_scale(q, scale)) @ k.swapaxes(-1, -2)
     visible = visible_keys(q, k, mask, causal)
     if visible is not None:
         scores = array_namespace(scores).where(visible, scores, -math.inf)
@@ -98,7 +98,7 @@ def _weights(q, k, mask, causal, scale):
 
 
 def _dropout_factors(weights, v, dropout_p, key):
-    """D, (..., queries, keys), where the leading axes of the weights and of the values have been broadcast."""
+    """D, (..., queries, keys), with the leading axes of the weights and of the values broadcast."""
     xp = array_namespace(weights)
     ones = xp.broadcast_to(xp.ones_like(weights), _weights_shape(weights, v))
     return dropout_by_key.rule(ones, p=dropout_p, key=key)
@@ -109,23 +109,24 @@ def _weights_shape(weights, v):
     return leading + tuple(weights.shape[-2:])
 
 
-def _factor(q, scale):
+def score_scale(q, scale):
+    """The factor of the scores: ``scale``, or by default 1 / sqrt(head_dim)."""
     return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-
-
-def _transposed(x):
-    return array_namespace(x).swapaxes(x, -1, -2)
 
 
 def dense_attention(
     q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=None, on_scores=None, on_weights=None
 ):
-    """``attention`` composed of recorded operations: the output, and the weights before dropout.
+    """``attention`` composed of recorded operations.
 
     Args:
         q, k, v, mask, causal, dropout_p, scale: as for ``attention``.
-        on_scores, on_weights: functions from the scores before the mask, and from the weights after the softmax, both
-            (..., queries, keys), to what takes their place. ``weights.retain_grad()`` in one keeps the gradient.
+        on_scores, on_weights: hooks that receive the scores before the mask and the weights after the softmax, both
+            (..., queries, keys), and return their replacement. Call ``weights.retain_grad()`` in a hook to keep the
+            gradient.
+
+    Returns:
+        ``(output, weights)``, with the weights before dropout.
 
     >>> import tinyattn as ta
     >>> q, k, v = ta.tensor([[1.0]]), ta.tensor([[0.0], [0.0]]), ta.tensor([[2.0], [4.0]])
@@ -133,7 +134,7 @@ def dense_attention(
     >>> output.tolist(), weights.tolist()
     ([[3.0]], [[0.5, 0.5]])
     """
-    scores = matmul(q * _factor(q, scale), swapaxes(k, -1, -2))  # (..., queries, keys)
+    scores = matmul(q * score_scale(q, scale), swapaxes(k, -1, -2))  # (..., queries, keys)
     if on_scores is not None:
         scores = on_scores(scores)
     visible = visible_keys(q, k, mask, causal)

@@ -1,24 +1,22 @@
 """FlashAttention: dense attention that never stores the n by n matrix of scores.
 
 The result is that of ``attention`` (``dense.py``); the kernel computes it tile by tile over the keys. For the tiles
-processed so far each query has an output o, as if there were no other keys, and the log-sum-exp l of its scores.
-A further tile with output o' and log-sum-exp l' updates them to
+processed so far, each query has an output o over their keys and the log-sum-exp l of its scores. The next tile, with
+output o' and log-sum-exp l', updates them to
 
     l <- log(e^l + e^l'),        o <- e^(l_old - l) o + e^(l' - l) o'.
 
 Forward saves o and l, one number per row. Backward recomputes each tile of weights as P = exp(S - l), and from it the
-tile's part of dQ, dK and dV. Memory is O(n), not O(n^2); dropout is recomputed from a counter.
+tile's contribution to dQ, dK and dV. Memory is O(n) instead of O(n^2); the dropout mask is recomputed from a counter.
 
-The kernels: ``kernels/cpu/attention.py``, and for other backends ``kernels/portable/attention.py``.
+Kernels: ``kernels/cpu/attention.py``, and for other backends ``kernels/portable/attention.py``.
 
 Source: T. Dao, D. Fu, S. Ermon, A. Rudra and C. Ré, "FlashAttention: Fast and Memory-Efficient Exact Attention with
 IO-Awareness" (2022).
 """
 
-import math
-
 from ..backend import default_random
-from .dense import attention
+from .dense import attention, score_scale
 from .kinds import AttentionKind
 
 
@@ -31,7 +29,7 @@ def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
     (1, 3, 2)
     """
     key = default_random().key() if dropout_p else None
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = score_scale(q, scale)
     return attention(q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, key=key)
 
 

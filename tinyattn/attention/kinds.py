@@ -1,7 +1,7 @@
-"""What a kind of attention is, and the registry of kinds.
+"""Attention kinds and their registry.
 
-A kind is one object. Layers, recording, the explorer, the decoder, the command line and the checks ask the object what
-they need to know, so that a kind is added in one file, with one call of ``register_kind``.
+Each kind is one object. Layers, recording, the explorer, the decoder, the command line and the checks query that
+object, so a new kind needs one file and one call of ``register_kind``.
 """
 
 import numbers
@@ -18,14 +18,14 @@ _NAMES_IN_PYTORCH = {"attn_mask": "mask", "is_causal": "causal"}
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a kind.
+    """An option of an attention kind.
 
     Attributes:
-        default: the value if none is given. An option whose default is a number or text is a setting: the command line
-            takes it, and it is stored with a run. Others, such as a function, are for Python only.
+        default: the default value. If it is a number or a string, the option is a setting: the command line accepts
+            it and a run stores it. Other options, such as a function, are available from Python only.
         help: a sentence for ``--help``, with the unit in brackets.
-        minimum: the smallest value of a number.
-        choices: the values of a text.
+        minimum: the smallest allowed number.
+        choices: the allowed strings.
     """
 
     default: object
@@ -44,7 +44,7 @@ class Option:
         if self.is_setting and (not isinstance(value, accepted) or isinstance(value, bool)):
             raise TypeError(f"{name} must be of type {expected.__name__}, got {name}={value!r}")
         if not self.is_setting and isinstance(value, int | float | str | list | dict):
-            raise TypeError(f"{name} is an object of a program, such as a function, got {value!r}")
+            raise TypeError(f"{name} must be a Python object such as a function, got {value!r}")
         if self.minimum is not None and value < self.minimum:
             raise ValueError(f"{name} must be at least {self.minimum}, got {name}={value}")
         if self.choices and value not in self.choices:
@@ -56,24 +56,25 @@ class AttentionKind:
     """One way to compute attention.
 
     Attributes:
-        name: what ``kind=`` and ``--attention`` call it.
+        name: the name in ``kind=`` and ``--attention``.
         function: ``function(q, k, v, *, mask, causal, scale, dropout_p, **options)`` on tensors (..., length, dim); the
-            arguments are those of ``scaled_dot_product_attention``. It gets all options, and neither ``mask`` nor
+            arguments are those of ``scaled_dot_product_attention``. It receives all options, but not ``mask`` or
             ``dropout_p`` if they are ``unsupported``. With a cache there are fewer queries than keys, and the queries
             are the last ones of the sequence.
-        options: the further arguments of the function, name to ``Option``.
+        options: further arguments of the function, name to ``Option``.
         visible: the visibility rule, ``visible(q_len, k_len, causal, **options)``: NumPy booleans (q_len, k_len), True
             where a query sees a key, or None if every query sees every key.
-        is_exact: whether the result is that of dense attention, to rounding.
+        is_exact: whether the result equals that of dense attention up to rounding.
         has_weights: whether the result is a softmax over the visible keys. It can then be computed densely too, which
             is how weights are returned, recorded and shown.
-        prefix_state: for a kind that can be computed from running sums, a class: ``prefix_state(**options)`` has
-            ``attend(q, k, v)``, which adds new keys and answers the queries of the same positions.
-        needs_whole_sequence: whether the function takes as many queries as keys only. New queries on a cache are then
+        prefix_state: the state class of a kind that can be computed from prefix sums, else None:
+            ``prefix_state(**options).attend(q, k, v)`` adds new keys and returns the output of the queries at the
+            same positions.
+        needs_whole_sequence: whether the function requires as many queries as keys. New queries on a cache are then
             computed by an exact kernel under the visibility rule.
-        unsupported: which of ``"mask"``, ``"query_mask"`` (one that differs between queries), ``"dropout"`` and
-            ``"alibi"`` it cannot do.
-        check_options: the options under which ``tinyattn gradcheck`` checks it on a sequence of five.
+        unsupported: the features that the kind does not support, of ``"mask"``, ``"query_mask"`` (a mask that differs
+            between queries), ``"dropout"`` and ``"alibi"``.
+        check_options: the options with which ``tinyattn gradcheck`` checks the kind, on a sequence of length 5.
 
     >>> kind = AttentionKind("mean", lambda q, k, v, **_: v, options={"width": Option(2, "Width [keys].", minimum=1)})
     >>> kind.complete({}), kind.supports("dropout")
@@ -92,32 +93,32 @@ class AttentionKind:
     check_options: Mapping = field(default_factory=dict)
 
     def supports(self, feature):
-        """Whether the kind can do a feature: see ``unsupported``."""
+        """Whether the kind supports a feature: see ``unsupported``."""
         return feature not in self.unsupported
 
     def complete(self, options):
-        """``options`` with the defaults of those that are not given.
+        """Return ``options`` with defaults filled in.
 
         Raises:
-            TypeError: for an option that the kind does not have, and for a value of the wrong type.
+            TypeError: for an unknown option and for a value of the wrong type.
             ValueError: for a value out of range.
         """
         for name, value in options.items():
             if name in _NAMES_IN_PYTORCH:
                 raise TypeError(
-                    f"attention got an argument {name}: it is called {_NAMES_IN_PYTORCH[name]} here; "
-                    "a mask is boolean, and causal is aligned at the last query and the last key"
+                    f"attention got an argument {name}, which is PyTorch's name: use {_NAMES_IN_PYTORCH[name]}; "
+                    "a mask is boolean, and causal aligns the last query with the last key"
                 )
             if name not in self.options:
                 raise TypeError(
-                    f'attention got {name}={value!r}, which kind="{self.name}" does not take: '
-                    f"expected {', '.join(self.options) or 'no further ones'}"
+                    f'attention got {name}={value!r}, which kind="{self.name}" does not accept: '
+                    f"expected {', '.join(self.options) or 'no options'}"
                 )
             self.options[name].check(name, value)
         return {name: options.get(name, option.default) for name, option in self.options.items()}
 
     def mask(self, q, k, mask, causal, options):
-        """Which queries see which keys by the visibility rule and by ``mask``, an array of the device of ``q``.
+        """Combine the visibility rule with ``mask``, an array on the device of ``q``.
 
         Returns:
             Booleans that broadcast to (..., q_len, k_len), or None if every query sees every key.
@@ -130,26 +131,28 @@ class AttentionKind:
 
 
 def register_kind(kind):
-    """Make an ``AttentionKind`` available under its name; one of the same name is replaced."""
+    """Register an ``AttentionKind`` under its name, replacing any kind of that name."""
     _REGISTRY[kind.name] = kind
 
 
 def attention_kind(name):
-    """The registered kind of that name.
+    """Look up a registered kind by name.
 
     Raises:
-        ValueError: for an unknown name, with the known ones.
+        ValueError: for an unknown name; the message lists the registered names.
 
     >>> list(attention_kind("window").options)
     ['window', 'global_tokens']
     """
     if name not in _REGISTRY:
-        raise ValueError(f"got kind={shown(name)}: attention must be one of {', '.join(_REGISTRY)}")
+        raise ValueError(
+            f"unknown attention kind {shown(name)}: expected one of {', '.join(_REGISTRY)}"
+        )
     return _REGISTRY[name]
 
 
 def attention_kinds():
-    """The names of all registered kinds.
+    """Return the names of all registered kinds.
 
     >>> "dense" in attention_kinds()
     True

@@ -1,7 +1,7 @@
-"""Linear attention: a kernel in place of the softmax, and with it a cost that grows with n and not with n^2.
+"""Linear attention: a feature map replaces the softmax, so that the cost is O(n) instead of O(n^2).
 
-Softmax attention weighs key j for query i by exp(q_i . k_j). If that weight is instead a product phi(q_i) . phi(k_j) of
-positive features, the sums over keys can be taken first and shared by all queries:
+Softmax attention weights key j for query i by exp(q_i . k_j). If the weight is a product phi(q_i) . phi(k_j) of
+positive features instead, the sums over keys are computed first and shared by all queries:
 
     out_i = sum_j (phi(q_i) . phi(k_j)) v_j / sum_j phi(q_i) . phi(k_j) = phi(q_i) S / (phi(q_i) . z),
     S = sum_j phi(k_j) v_j^T  (head_dim, value_dim),   z = sum_j phi(k_j)  (head_dim).
@@ -14,6 +14,7 @@ Source: A. Katharopoulos, A. Vyas, N. Pappas and F. Fleuret, "Transformers are R
 from ..autograd import primitive
 from ..backend import array_namespace
 from ..ops import broadcast_to, concatenate, matmul, ones_like, swapaxes, where, zeros_like
+from .blocks import join_blocks, split_into_blocks
 from .kinds import AttentionKind, Option
 
 
@@ -42,10 +43,10 @@ def elu_plus_one_vjp(g, y, x):
 def causal_product(f, h, u, /, chunk=64):
     """Each query's sum over the keys up to its own position: y_i = sum_{j <= i} (f_i . h_j) u_j.
 
-    Within a chunk the products are taken as a small masked matrix; what came before the chunk enters through the
-    running sum of h_j u_j^T. The cost is O(n (chunk + head_dim) value_dim), and no n by n matrix is made.
+    Within a chunk the products form a small masked matrix; earlier chunks contribute through the prefix sums of
+    h_j u_j^T. The cost is O(n (chunk + head_dim) value_dim), without an n by n matrix.
 
-    Backward. y is linear in each of its three inputs, and each cotangent is again such a sum:
+    Backward. y is linear in each of its three inputs, and each cotangent is such a sum again:
         df_i = sum_{j <= i} (g_i . u_j) h_j,    which is causal_product(g, u, h);
         dh_j = sum_{i >= j} (u_j . g_i) f_i,    the same sum read from the end of the sequence;
         du_j = sum_{i >= j} (h_j . f_i) g_i,    likewise.
@@ -54,7 +55,7 @@ def causal_product(f, h, u, /, chunk=64):
         f: (..., length, head_dim), features of the queries.
         h: (..., length, head_dim), features of the keys.
         u: (..., length, value_dim).
-        chunk: the length of a chunk: a matter of speed only.
+        chunk: the length of a chunk; it affects the speed only.
 
     >>> import tinyattn as ta
     >>> one = ta.ones((3, 1))
@@ -63,21 +64,12 @@ def causal_product(f, h, u, /, chunk=64):
     """
     xp = array_namespace(f)
     length = f.shape[-2]
-    chunks = -(-length // chunk)
-
-    def in_chunks(x):
-        missing = chunks * chunk - length
-        padding = xp.zeros((*x.shape[:-2], missing, x.shape[-1]), dtype=x.dtype)
-        padded = xp.concatenate([x, padding], axis=-2)
-        return xp.reshape(padded, (*x.shape[:-2], chunks, chunk, x.shape[-1]))
-
-    f, h, u = in_chunks(f), in_chunks(h), in_chunks(u)  # (..., chunks, chunk, dim)
+    f, h, u = (split_into_blocks(x, chunk) for x in (f, h, u))  # (..., chunks, chunk, dim)
     h_transposed = xp.swapaxes(h, -1, -2)
     within = xp.matmul(xp.tril(xp.matmul(f, h_transposed)), u)
     sums = xp.cumsum(xp.matmul(h_transposed, u), axis=-3)  # (..., chunks, head_dim, value_dim)
     before = xp.concatenate([xp.zeros_like(sums[..., :1, :, :]), sums[..., :-1, :, :]], axis=-3)
-    y = within + xp.matmul(f, before)
-    return xp.reshape(y, (*y.shape[:-3], chunks * chunk, y.shape[-1]))[..., :length, :]
+    return join_blocks(within + xp.matmul(f, before), length)
 
 
 @causal_product.vjp("f")
@@ -87,31 +79,32 @@ def causal_product_vjp_f(g, _y, _f, h, u, *, chunk=64):
 
 @causal_product.vjp("h")
 def causal_product_vjp_h(g, _y, f, _h, u, *, chunk=64):
-    return _from_the_end(causal_product.rule, u, g, f, chunk)
+    return _reversed_causal_product(u, g, f, chunk)
 
 
 @causal_product.vjp("u")
 def causal_product_vjp_u(g, _y, f, h, _u, *, chunk=64):
-    return _from_the_end(causal_product.rule, h, f, g, chunk)
+    return _reversed_causal_product(h, f, g, chunk)
 
 
-def _from_the_end(product, f, h, u, chunk):
+def _reversed_causal_product(f, h, u, chunk):
+    """Each query's sum over the keys from its own position to the end."""
     xp = array_namespace(f, h, u)
     f, h, u = (xp.flip(x, axis=-2) for x in (f, h, u))
-    return xp.flip(product(f, h, u, chunk=chunk), axis=-2)
+    return xp.flip(causal_product.rule(f, h, u, chunk=chunk), axis=-2)
 
 
 def linear_attention(
     q, k, v, *, mask=None, causal=False, scale=None, feature_map=elu_plus_one, chunk=64
 ):
-    """Attention with weights phi(q_i) . phi(k_j), normalised, in time and memory linear in the length.
+    """Attention with normalised weights phi(q_i) . phi(k_j), in time and memory linear in the length.
 
     Args:
         q: (..., queries, head_dim); k: (..., keys, head_dim); v: (..., keys, value_dim).
-        mask: boolean, True = may attend; the same for all queries, (..., 1, keys): a padding mask.
+        mask: a padding mask, boolean (..., 1, keys), True = may attend, the same for all queries.
         causal: query i sees the keys up to i + keys - queries.
         scale: a factor on the queries before the feature map, by default 1.
-        feature_map: a function of tensors to positive features.
+        feature_map: a function from tensors to positive features.
         chunk: see ``causal_product``.
 
     Returns:
@@ -127,10 +120,8 @@ def linear_attention(
         h = where(mask.swapaxes(-1, -2), h, 0)
     if not causal:
         return _normalised(matmul(f, _key_sums(h, u)))
-    earlier, before = (
-        k.shape[-2] - q.shape[-2],
-        None,
-    )  # how many keys come before those of the queries
+    before = None
+    earlier = k.shape[-2] - q.shape[-2]  # keys before the first query
     if earlier > 0:
         before = _key_sums(h[..., :earlier, :], u[..., :earlier, :])
         h, u = h[..., earlier:, :], u[..., earlier:, :]
@@ -142,32 +133,32 @@ def linear_attention(
 
 
 def _features(q, k, v, feature_map, scale):
-    """The features of queries and keys, and the values with a column of ones, whose sums are those of the weights."""
+    """The features of queries and keys, and the values with a column of ones, which sums up the weights."""
     f = feature_map(q if scale is None else q * scale)
     return f, feature_map(k), concatenate([v, ones_like(v[..., :1])], axis=-1)
 
 
 def _key_sums(h, u):
-    """The sums over keys S, and in the last column z: (..., head_dim, value_dim + 1)."""
+    """The sums over keys: S, with z as the last column, (..., head_dim, value_dim + 1)."""
     return matmul(swapaxes(h, -1, -2), u)
 
 
 def _causal_sums(f, h, u, before, chunk):
-    """Each query's sums over the keys up to its own position, and those whose sums are ``before``, if any."""
+    """Each query's sums over the keys up to its own position, plus the sums ``before`` of earlier keys, if any."""
     y = causal_product(f, h, u, chunk=chunk)
     return y if before is None else y + matmul(f, before)
 
 
 def _normalised(y):
-    """The weighted sums in all but the last column of ``y``, divided by the sums of weights in the last one."""
+    """Divide the weighted sums by the sums of weights in the last column of ``y``."""
     total = y[..., -1:]
     return y[..., :-1] / where(total == 0, 1, total)
 
 
 class LinearState:
-    """The running sums S and z: all that linear attention needs to know of the keys before.
+    """The prefix sums S and z over the keys so far: the decoding state of linear attention.
 
-    Decoding with it takes constant memory and time for each new position, and equals the parallel form.
+    Each new position takes constant memory and time, and the result equals that of the parallel form.
 
     >>> import tinyattn as ta
     >>> x = ta.ones((1, 1, 2))
@@ -183,7 +174,7 @@ class LinearState:
         self._sums = None  # (..., head_dim, value_dim + 1)
 
     def attend(self, q, k, v):
-        """Add new keys and values, (..., new, dim), and answer the queries of the same positions."""
+        """Add new keys and values, (..., new, dim), and return the output of the queries at the same positions."""
         f, h, u = _features(q, k, v, self._feature_map, self._scale)
         y = _causal_sums(f, h, u, self._sums, self._chunk)
         sums = _key_sums(h, u)
@@ -195,8 +186,8 @@ LINEAR = AttentionKind(
     "linear",
     linear_attention,
     options={
-        "feature_map": Option(elu_plus_one, "Function of tensors to positive features."),
-        "chunk": Option(64, "Positions computed at once; affects the speed only [characters].", 1),
+        "feature_map": Option(elu_plus_one, "Function from tensors to positive features."),
+        "chunk": Option(64, "Positions per chunk; affects the speed only [characters].", 1),
     },
     has_weights=False,
     prefix_state=LinearState,

@@ -1,15 +1,43 @@
-"""Which query may see which key: boolean masks, True = may attend."""
+"""Boolean attention masks: True where a query may attend to a key."""
 
 import numpy as np
 
-from ..backend import backend_of
+from ..autograd import Tensor
+from ..backend import backend_of, is_array
+
+
+def boolean_mask(mask, backend, name):
+    """Convert a mask to a boolean array of ``backend``.
+
+    Args:
+        mask: a tensor or an array on the device of ``backend``, or a nested sequence.
+        backend: the backend of the tensors that the mask applies to.
+        name: the name of the mask in error messages.
+
+    Raises:
+        TypeError: for a mask that is not boolean, or that is on another device.
+    """
+    if isinstance(mask, Tensor):
+        mask = mask._data
+    elif not is_array(mask):
+        mask = backend.asarray(np.array(mask))
+    if mask.dtype.kind != "b":
+        raise TypeError(
+            f"the {name} has dtype {mask.dtype}: expected booleans, True = may attend; pass mask.astype(bool), "
+            "or mask == 0 for a mask that other libraries add to the scores"
+        )
+    if backend_of(mask) is not backend:
+        raise TypeError(
+            f"the {name} is on {backend_of(mask).device}, expected {backend.device}: nothing is moved silently"
+        )
+    return mask
 
 
 def causal_mask(queries, keys, xp=np):
     """A (queries, keys) boolean array: query i sees the keys up to i + keys - queries.
 
-    The last query sees the last key, so that new queries meet the keys of a cache and their own; where there are more
-    queries than keys the first ones see nothing.
+    The last query sees the last key, so that new queries see the keys of a cache and their own. With more queries than
+    keys, the first queries see no key.
 
     >>> causal_mask(2, 3)
     array([[ True,  True, False],
@@ -19,7 +47,7 @@ def causal_mask(queries, keys, xp=np):
 
 
 def causal_visibility(queries, keys, causal, **_options):
-    """The visibility rule of most kinds: the causal mask, or None where every query sees every key.
+    """The visibility rule of most kinds: the causal mask, or None if every query sees every key.
 
     >>> causal_visibility(1, 3, causal=True) is None
     True
@@ -28,7 +56,7 @@ def causal_visibility(queries, keys, causal, **_options):
 
 
 def visible_keys(q, k, mask, causal):
-    """The mask of a call, (..., queries, keys): ``mask`` and, if asked for, the causal one; None where all is seen."""
+    """Combine ``mask`` with the causal mask, (..., queries, keys); None if every query sees every key."""
     if not causal:
         return mask
     xp = backend_of(getattr(q, "_data", q)).xp

@@ -1,13 +1,11 @@
-"""Ring attention: the sequence is split over ranks, and keys and values travel round the ring.
+"""Ring attention: the sequence is split over ranks, which pass keys and values around a ring.
 
-The result is that of dense attention over the whole sequence, to rounding: only where the numbers lie, and when they
-move, is different. The rules here are therefore the dense formula; the ring itself is the kernel
-(``kernels/portable/ring_attention.py``), for the ranks of one process and for MPI alike.
+The result equals dense attention over the whole sequence up to rounding; only the placement and the communication
+differ. The rules here are therefore the dense formula. The kernel (``kernels/portable/ring_attention.py``) implements
+the ring, for simulated ranks in one process and for MPI ranks.
 
 Source: H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers" (2023).
 """
-
-import math
 
 import numpy as np
 
@@ -15,19 +13,19 @@ from ..autograd import primitive
 from ..backend import backend_of
 from ..kernels.portable.ring_attention import LoneRank as LoneRank
 from ..kernels.portable.ring_attention import shard_positions
-from .dense import attention
+from .dense import attention, score_scale
 from .kinds import AttentionKind, Option
 
 
 @primitive
 def ring_attention(q, k, v, /, *, ranks, layout, causal, scale):
-    """Dense attention, computed by ``ranks`` simulated ranks that each hold a part of the sequence.
+    """Dense attention computed by ``ranks`` simulated ranks, each with a part of the sequence.
 
     Backward. The cotangents are those of ``attention``.
 
     Args:
         q, k, v: (..., length, head_dim), the whole sequence.
-        ranks: how many ranks the sequence is split over.
+        ranks: number of ranks that the sequence is split over.
         layout: ``"contiguous"`` or ``"zigzag"``: see ``shard_positions``.
     """
     return attention.rule(q, k, v, None, causal=causal, scale=scale)
@@ -57,17 +55,17 @@ def ring_attention_vjp_v(g, out, q, k, v, *, ranks, layout, causal, scale):
 def distributed_ring_attention(q, k, v, /, *, communicator, positions, causal, scale):
     """This rank's part of dense attention over a sequence that is split over the ranks of an MPI communicator.
 
-    The rule gathers all keys and values; the kernel lets them travel round the ring. Every rank calls it, forward
-    and backward, in the same order.
+    The rule gathers all keys and values; the kernel passes them around the ring. It is a collective operation: every
+    rank must call it, forward and backward, in the same order.
 
     Backward. With K and V the gathered keys and values, dq is that of attention of this rank's queries over K and V.
-    A key contributes to the outputs of all ranks, so that dk and dv are sums over the ranks of what each computes for
-    all keys, of which a rank keeps the part that it owns.
+    A key contributes to the outputs of all ranks: each rank computes dK and dV for all keys, these are summed over the
+    ranks, and each rank keeps the rows of its own positions.
 
     Args:
-        q, k, v: (..., own length, head_dim), the positions that this rank holds.
+        q, k, v: (..., own length, head_dim), the positions of this rank.
         communicator: mpi4py's interface: Get_rank, Get_size, allgather, allreduce, sendrecv.
-        positions: the positions that each rank holds: see ``shard_positions``.
+        positions: the positions of each rank: see ``shard_positions``.
     """
     keys, values = _gathered(k, communicator), _gathered(v, communicator)
     mask = _position_mask(q, positions, communicator, causal)
@@ -99,10 +97,10 @@ def distributed_ring_attention_vjp_v(g, out, q, k, v, *, communicator, positions
 
 
 def _gathered(x, communicator):
-    """The parts of all ranks, one after the other along the length."""
+    """The parts of all ranks, concatenated along the length."""
     if getattr(x, "is_tensor", False):
         raise NotImplementedError(
-            "second-order gradients do not cross MPI ranks: use kind='ring' in one process, without a communicator"
+            "second-order gradients across MPI ranks are not supported: use kind='ring' without a communicator"
         )
     backend = backend_of(x)
     parts = communicator.allgather(np.ascontiguousarray(backend.to_host(x)))
@@ -126,7 +124,7 @@ def _position_mask(like, positions, communicator, causal):
 
 
 def split_sequence(x, communicator, layout="zigzag"):
-    """This rank's part of the whole sequence ``x``, (..., length, dim), and the positions that each rank holds.
+    """This rank's part of the whole sequence ``x``, (..., length, dim), and the positions of each rank.
 
     >>> import tinyattn as ta
     >>> part, positions = split_sequence(ta.ones((4, 2)), LoneRank())
@@ -147,9 +145,9 @@ def ring_over_sequence(
             (see ``split_sequence``).
         causal: query i sees the keys up to its own position in the whole sequence.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
-        ranks: without a communicator, how many ranks are simulated in this process.
-        layout: ``"contiguous"`` or ``"zigzag"``, which gives each rank the same causal work.
-        communicator: an MPI communicator (mpi4py), each of whose ranks makes this call.
+        ranks: number of simulated ranks, without a communicator.
+        layout: ``"contiguous"`` or ``"zigzag"``, which balances the causal work of the ranks.
+        communicator: an MPI communicator (mpi4py); all its ranks must make this call.
 
     Raises:
         ValueError: for queries and keys of different lengths.
@@ -161,16 +159,16 @@ def ring_over_sequence(
     """
     if q.shape[-2] != k.shape[-2]:
         raise ValueError(
-            f"ring attention got {q.shape[-2]} queries and {k.shape[-2]} keys: expected one sequence of both"
+            f"ring attention got {q.shape[-2]} queries and {k.shape[-2]} keys: expected as many queries as keys"
         )
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = score_scale(q, scale)
     if communicator is None:
         return ring_attention(q, k, v, ranks=ranks, layout=layout, causal=causal, scale=scale)
     lengths = communicator.allgather(q.shape[-2])
     positions = shard_positions(sum(lengths), communicator.Get_size(), layout)
     if [len(held) for held in positions] != lengths:
         raise ValueError(
-            f"the ranks hold {lengths} positions, expected {[len(held) for held in positions]} for the {layout} "
+            f"the ranks have {lengths} positions, expected {[len(held) for held in positions]} for the {layout} "
             "layout: split the sequence with split_sequence()"
         )
     return distributed_ring_attention(
@@ -184,7 +182,7 @@ RING = AttentionKind(
     options={
         "ranks": Option(2, "Simulated ranks that the sequence is split over [ranks].", 1),
         "layout": Option("zigzag", "Positions of each rank.", choices=("contiguous", "zigzag")),
-        "communicator": Option(None, "MPI communicator whose ranks make the same call."),
+        "communicator": Option(None, "MPI communicator; all its ranks make the same call."),
     },
     is_exact=True,
     needs_whole_sequence=True,

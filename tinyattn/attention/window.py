@@ -1,8 +1,8 @@
-"""Sliding-window attention with global tokens: each query sees w neighbours, and g first tokens that all queries see.
+"""Sliding-window attention with global tokens: each query sees w keys near it and the g first keys.
 
-The sequence is cut into blocks about as long as the window. The keys that the queries of a block can see lie in
+The sequence is cut into blocks about as long as the window. The keys that the queries of a block can see are in
 that block and the adjacent ones, so that all scores of a block are one small matrix: time and memory are
-O(n min(w + g, n)). A global key that also lies inside the window is counted once, as a global one.
+O(n min(w + g, n)). A global key inside the window counts once, as a global key.
 
 Source: I. Beltagy, M. Peters and A. Cohan, "Longformer" (2020), section 3.
 """
@@ -15,16 +15,17 @@ from ..autograd import primitive
 from ..backend import array_namespace, backend_of
 from ..ops import concatenate
 from ..ops.softmax import softmax, softmax_vjp
-from .dense import attention
+from .blocks import join_blocks, split_into_blocks
+from .dense import attention, score_scale
 from .kinds import AttentionKind, Option
 
 
 def sees(query, key, causal, window, global_tokens):
-    """Whether the query at one position sees the key at another; both are integer arrays, which broadcast.
+    """Whether the query at one position sees the key at another; positions are integer arrays that broadcast.
 
-    A query sees ``window`` keys. If causal they are the latest ones, its own included; otherwise (window - 1) // 2 of
-    them come after its own, and the rest before. All queries see the ``global_tokens`` first keys, and if not causal
-    the queries there see all keys.
+    A query sees ``window`` keys. If causal, they are the latest ones, including its own; otherwise (window - 1) // 2
+    of them come after its own and the rest before. All queries see the ``global_tokens`` first keys; if not causal,
+    the queries at these positions see all keys.
 
     >>> sees(np.array(4), np.arange(9), causal=False, window=4, global_tokens=1).astype(int)
     array([1, 0, 1, 1, 1, 1, 0, 0, 0])
@@ -50,21 +51,22 @@ def visible_in_window(queries, keys, causal, window, global_tokens):
 
 
 class Band:
-    """How a sequence is cut into blocks, and which keys each block's queries see.
+    """The band matrix of scores: the blocks of a sequence, and the keys that the queries of each block see.
 
-    Where blocks would save nothing, as for a window as long as the sequence, the sequence is one block.
+    If blocks would save nothing, as for a window as long as the sequence, the sequence is one block.
 
     Attributes:
-        blocks, block: the number of blocks, and how many queries each has.
-        shared: how many global keys are compared with the queries of every block.
-        reach: how many keys are compared with the queries of a block: the shared ones and those of the blocks in reach
+        blocks, block: number of blocks, and number of queries in each.
+        shared: number of global keys, which are compared with the queries of every block.
+        reach: number of keys that are compared with the queries of a block: the shared ones and those of the
+            neighbouring blocks.
     """
 
     def __init__(self, length, window, global_tokens, causal):
         rule = {"causal": causal, "window": window, "global_tokens": global_tokens}
         after = 0 if causal else (window - 1) // 2
         block = max(window - 1 - after, after, 1)
-        neighbours = (-1, 0, 1) if after else (-1, 0)  # the blocks in reach, by their distance
+        neighbours = (-1, 0, 1) if after else (-1, 0)  # offsets of the blocks in reach
         scores = -(-length // block) * block * (global_tokens + len(neighbours) * block)
         if scores >= length**2:
             block, neighbours, global_tokens = length, (0,), 0
@@ -76,20 +78,20 @@ class Band:
         start = self.block * np.arange(self.blocks).reshape(-1, 1, 1)
         query = start + np.arange(self.block).reshape(-1, 1)  # (blocks, block, 1)
         local = start + self.neighbours[0] * self.block + np.arange(self.reach - self.shared)
-        # Global keys are counted once, and there are none before the sequence and after it.
+        # Position ``length`` marks keys outside the sequence and global keys, which count once.
         local = np.where((local >= self.shared) & (local < length), local, length)
         everywhere = np.broadcast_to(np.arange(self.shared), (self.blocks, 1, self.shared))
         key = np.concatenate([everywhere, local], axis=-1)  # (blocks, 1, reach)
-        # A query of the padding sees nothing: an infinite key would make its weights NaN, and all gradients with them.
+        # Padding queries see nothing: an infinite key would make their weights NaN, and with them all gradients.
         exists = (query < length) & (key < length)
         self._mask = exists & sees(query, key, **rule)
 
     def mask(self, key_mask, like):
-        """Which keys in reach each query sees: booleans that broadcast to (..., blocks, block, reach).
+        """The keys in reach that each query sees: booleans that broadcast to (..., blocks, block, reach).
 
         Args:
             key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
-            like: an array of the device of the result.
+            like: an array on the device of the result.
         """
         mask = backend_of(like).asarray(self._mask)
         if key_mask is None:
@@ -97,24 +99,10 @@ class Band:
         keys = self.in_reach(key_mask.swapaxes(-1, -2))  # (..., blocks, reach, 1)
         return mask & keys.swapaxes(-1, -2)
 
-    def in_blocks(self, x):
-        """(..., length, dim) as (..., blocks, block, dim), with zeros at the end."""
-        xp = array_namespace(x)
-        missing = self.blocks * self.block - self.length
-        if missing:
-            padding = xp.broadcast_to(x[..., :1, :], (*x.shape[:-2], missing, x.shape[-1]))
-            x = xp.concatenate([x, xp.zeros_like(padding)], axis=-2)
-        return xp.reshape(x, (*x.shape[:-2], self.blocks, self.block, x.shape[-1]))
-
-    def from_blocks(self, x):
-        """The adjoint of ``in_blocks``: the blocks one after the other, without the padding."""
-        x = array_namespace(x).reshape(x, (*x.shape[:-3], self.blocks * self.block, x.shape[-1]))
-        return x[..., : self.length, :]
-
     def in_reach(self, x):
-        """(..., length, dim) as (..., blocks, reach, dim): the rows that belong to the keys in reach."""
+        """(..., length, dim) as (..., blocks, reach, dim): the rows of the keys in reach."""
         xp = array_namespace(x)
-        blocks = self.in_blocks(x)
+        blocks = split_into_blocks(x, self.block)
         parts = [_shifted(blocks, -offset) for offset in self.neighbours]
         if self.shared:
             shared = x[..., None, : self.shared, :]
@@ -129,7 +117,7 @@ class Band:
         for place, offset in enumerate(self.neighbours):
             start = self.shared + place * self.block
             parts.append(_shifted(x[..., start : start + self.block, :], offset))
-        total = self.from_blocks(sum(parts[1:], parts[0]))
+        total = join_blocks(sum(parts[1:], parts[0]), self.length)
         if not self.shared:
             return total
         shared = xp.sum(x[..., : self.shared, :], axis=-3)  # (..., global_tokens, dim)
@@ -138,7 +126,7 @@ class Band:
 
 
 def _shifted(blocks, by):
-    """The blocks moved ``by`` places along their axis (-3), with zeros for those that come from outside."""
+    """The blocks shifted ``by`` places along their axis (-3), filled up with zeros."""
     if by == 0:
         return blocks
     xp = array_namespace(blocks)
@@ -150,45 +138,45 @@ def _shifted(blocks, by):
 
 @primitive
 def window_attention(q, k, v, key_mask, /, *, window, global_tokens, causal, scale):
-    """Each query's attention over the keys in its window and the global keys.
+    """Attention of each query over the keys in its window and the global keys.
 
     With P the softmax of the scores S = scale q k^T over the keys in reach, out = P V.
 
-    Backward, as for dense attention, each product taken only where there are weights:
+    Backward, as for dense attention, with each product restricted to the band:
         dV = P^T g,  dP = g V^T,  dS = P (dP - row sum of P dP),  dQ = scale dS K,  dK = scale dS^T Q.
 
     Args:
-        q, k, v: (..., length, head_dim), all of one length.
+        q, k, v: (..., length, head_dim), all of the same length.
         key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
     """
     band = Band(q.shape[-2], window, global_tokens, causal)
-    return band.from_blocks(_weights(band, q, k, key_mask, scale) @ band.in_reach(v))
+    return join_blocks(_weights(band, q, k, key_mask, scale) @ band.in_reach(v), band.length)
 
 
 @window_attention.vjp("q")
 def window_attention_vjp_q(g, _out, q, k, v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
     ds = _score_cotangent(band, g, q, k, v, key_mask, scale)
-    return band.from_blocks(ds @ band.in_reach(k)) * scale
+    return join_blocks(ds @ band.in_reach(k), band.length) * scale
 
 
 @window_attention.vjp("k")
 def window_attention_vjp_k(g, _out, q, k, v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
     ds = _score_cotangent(band, g, q, k, v, key_mask, scale)
-    return band.from_reach(_transposed(ds) @ band.in_blocks(q)) * scale
+    return band.from_reach(ds.swapaxes(-1, -2) @ split_into_blocks(q, band.block)) * scale
 
 
 @window_attention.vjp("v")
 def window_attention_vjp_v(g, _out, q, k, _v, key_mask, *, window, global_tokens, causal, scale):
     band = Band(q.shape[-2], window, global_tokens, causal)
     weights = _weights(band, q, k, key_mask, scale)
-    return band.from_reach(_transposed(weights) @ band.in_blocks(g))
+    return band.from_reach(weights.swapaxes(-1, -2) @ split_into_blocks(g, band.block))
 
 
 def _weights(band, q, k, key_mask, scale):
     """P, (..., blocks, block, reach)."""
-    scores = band.in_blocks(q * scale) @ _transposed(band.in_reach(k))
+    scores = split_into_blocks(q * scale, band.block) @ band.in_reach(k).swapaxes(-1, -2)
     mask = band.mask(getattr(key_mask, "_data", key_mask), getattr(q, "_data", q))
     return softmax.rule(array_namespace(scores).where(mask, scores, -math.inf))
 
@@ -196,27 +184,24 @@ def _weights(band, q, k, key_mask, scale):
 def _score_cotangent(band, g, q, k, v, key_mask, scale):
     """dS, (..., blocks, block, reach), from g, (..., length, head_dim)."""
     weights = _weights(band, q, k, key_mask, scale)
-    return softmax_vjp(band.in_blocks(g) @ _transposed(band.in_reach(v)), weights, None)
-
-
-def _transposed(x):
-    return array_namespace(x).swapaxes(x, -1, -2)
+    dweights = split_into_blocks(g, band.block) @ band.in_reach(v).swapaxes(-1, -2)
+    return softmax_vjp(dweights, weights, None)
 
 
 def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tokens):
-    """The function of ``kind="window"``: each query sees the keys near it, and the ``global_tokens`` first keys.
+    """The function of ``kind="window"``: each query sees the keys near it and the ``global_tokens`` first keys.
 
     Args:
         q: (..., queries, head_dim); k, v: (..., keys, head_dim).
-        mask: boolean, True = may attend; the same for all queries, (..., 1, keys): a padding mask.
-        causal, window, global_tokens: see ``sees``. Only if causal may there be fewer queries than keys.
+        mask: a padding mask, boolean (..., 1, keys), True = may attend, the same for all queries.
+        causal, window, global_tokens: see ``sees``. Fewer queries than keys are allowed only if causal.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
 
     Returns:
         (..., queries, head_dim); 0 for a query without keys.
 
     Raises:
-        ValueError: for numbers of queries and keys that do not fit.
+        ValueError: if the number of queries does not match the number of keys.
 
     >>> import tinyattn as ta
     >>> q, v = ta.zeros((1, 4, 1)), ta.tensor([[[1.0], [2.0], [3.0], [4.0]]])
@@ -224,12 +209,13 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
     [[[1.0], [1.5], [2.5], [3.5]]]
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = score_scale(q, scale)
     if queries < keys and causal:
         return _last_queries(q, k, v, mask, scale, window, global_tokens)
     if queries != keys:
         raise ValueError(
-            f"window attention got {queries} queries and {keys} keys: expected as many, or fewer queries if causal"
+            f"window attention got {queries} queries and {keys} keys: expected as many queries as keys, or fewer "
+            "if causal"
         )
     out = window_attention(
         q, k, v, mask, window=window, global_tokens=global_tokens, causal=causal, scale=scale
@@ -241,7 +227,7 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
 
 
 def _last_queries(q, k, v, mask, scale, window, global_tokens):
-    """The last queries of a causal sequence, as in decoding with a cache: only the keys they can see are read."""
+    """Attention of the last queries of a causal sequence, as in decoding with a cache; reads only visible keys."""
     queries, keys = q.shape[-2], k.shape[-2]
     start = max(keys - queries - window + 1, 0)
     shared = min(global_tokens, start)
@@ -261,7 +247,7 @@ WINDOW = AttentionKind(
     "window",
     sliding_window_attention,
     options={
-        "window": Option(32, "Keys that a query sees, its own included [characters].", 1),
+        "window": Option(32, "Keys that a query sees, including its own [characters].", 1),
         "global_tokens": Option(0, "First characters that every query sees [characters].", 0),
     },
     visible=visible_in_window,

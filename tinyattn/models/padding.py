@@ -1,42 +1,35 @@
-"""Sequences of different lengths in one batch: filled up with padding, which must change nothing."""
+"""Padding masks: batches of sequences of different lengths, whose padding must not affect the results."""
 
-import numpy as np
-
-from ..autograd import Tensor
-from ..backend import array_namespace, get_backend, is_array
+from ..attention.masks import boolean_mask
+from ..backend import array_namespace, get_backend
 
 
 def as_padding_mask(padding_mask, ids, model):
-    """``padding_mask`` as an array of booleans with the shape of ``ids``; nested lists go to the model's device.
+    """Convert ``padding_mask`` to a boolean array of the shape of ``ids``; nested lists go to the model's device.
 
     Raises:
-        TypeError: unless it holds booleans.
+        TypeError: for a mask that is not boolean, or that is on another device.
         ValueError: for another shape.
 
     >>> import tinyattn as ta
+    >>> import numpy as np
     >>> as_padding_mask([[True, False]], np.zeros((1, 2)), ta.nn.Linear(1, 1))
     array([[ True, False]])
     """
     if padding_mask is None:
         return None
-    if isinstance(padding_mask, Tensor):
-        padding_mask = padding_mask._data
-    elif not is_array(padding_mask):
-        padding_mask = get_backend(model.device).asarray(np.array(padding_mask))
-    if padding_mask.dtype.kind != "b":
-        raise TypeError(
-            f"padding_mask has dtype {padding_mask.dtype}: expected booleans, True for real tokens"
-        )
+    padding_mask = boolean_mask(padding_mask, get_backend(model.device), "padding_mask")
     if padding_mask.shape != ids.shape:
         raise ValueError(
-            f"padding_mask has shape {padding_mask.shape} and the ids {ids.shape}: expected a truth value for each id"
+            f"padding_mask has shape {padding_mask.shape} and the ids {ids.shape}: expected the same shape"
         )
     return padding_mask
 
 
 def key_mask(padding_mask):
-    """The mask of attention, (..., 1, 1, length), True where a key may be seen, from that of tokens, (..., length).
+    """The attention mask of keys, (..., 1, 1, length), from the padding mask of tokens, (..., length).
 
+    >>> import numpy as np
     >>> key_mask(np.array([[False, True]])).shape
     (1, 1, 1, 2)
     """
@@ -44,8 +37,9 @@ def key_mask(padding_mask):
 
 
 def token_positions(padding_mask):
-    """The position of each token, padding not counted, (..., length); None without padding.
+    """The position of each token, (..., length), without counting padding; None without a mask.
 
+    >>> import numpy as np
     >>> token_positions(np.array([[False, False, True, True]]))
     array([[0, 0, 0, 1]])
     """
