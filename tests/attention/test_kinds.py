@@ -163,7 +163,7 @@ def test_the_gradients_of_a_registered_kind_are_checked(toy, capsys):
 def test_the_help_of_train_lists_the_registered_kinds_and_their_options(toy, capsys):
     assert main(["train", "--help"]) == 0
     words = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert ", ring, toy]" in words
+    assert ", window, toy]" in words
     assert "toy: stride=2. Distance between the keys a query sees [keys]." in words
 
 

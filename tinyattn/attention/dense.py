@@ -13,7 +13,7 @@ from ..backend import array_namespace
 from ..ops import broadcast_to, dropout, matmul, softmax, swapaxes, where
 from ..ops.dropout import dropout_by_key
 from ..ops.softmax import softmax_vjp
-from .kinds import AttentionKind
+from .kinds import AttentionKind, register_kind
 from .masks import visible_keys
 
 
@@ -152,3 +152,5 @@ def dense_attention(
 DENSE = AttentionKind(
     "dense", lambda q, k, v, **shared: dense_attention(q, k, v, **shared)[0], is_exact=True
 )
+
+register_kind(DENSE)

@@ -17,7 +17,7 @@ IO-Awareness" (2022).
 
 from ..backend import default_random
 from .dense import attention, score_scale
-from .kinds import AttentionKind
+from .kinds import AttentionKind, register_kind
 
 
 def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=None):
@@ -35,3 +35,6 @@ def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
 
 FLASH = AttentionKind("flash", flash_attention, is_exact=True)
 AUTO = AttentionKind("auto", flash_attention, is_exact=True)  # the fastest exact kind
+
+register_kind(AUTO)
+register_kind(FLASH)

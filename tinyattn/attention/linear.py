@@ -15,7 +15,7 @@ from ..autograd import primitive
 from ..backend import array_namespace
 from ..ops import broadcast_to, concatenate, matmul, ones_like, swapaxes, where, zeros_like
 from .blocks import join_blocks, split_into_blocks
-from .kinds import AttentionKind, Option
+from .kinds import AttentionKind, Option, register_kind
 
 
 @primitive
@@ -193,3 +193,5 @@ LINEAR = AttentionKind(
     prefix_state=LinearState,
     unsupported=frozenset({"query_mask", "dropout", "alibi"}),
 )
+
+register_kind(LINEAR)

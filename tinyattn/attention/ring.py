@@ -14,7 +14,7 @@ from ..backend import backend_of
 from ..kernels.portable.ring_attention import LoneRank as LoneRank
 from ..kernels.portable.ring_attention import shard_positions
 from .dense import attention, score_scale
-from .kinds import AttentionKind, Option
+from .kinds import AttentionKind, Option, register_kind
 
 
 @primitive
@@ -188,3 +188,5 @@ RING = AttentionKind(
     needs_whole_sequence=True,
     unsupported=frozenset({"mask", "dropout"}),  # a mask would have to be split as well
 )
+
+register_kind(RING)

@@ -17,7 +17,7 @@ from ..ops import concatenate
 from ..ops.softmax import softmax, softmax_vjp
 from .blocks import join_blocks, split_into_blocks
 from .dense import attention, score_scale
-from .kinds import AttentionKind, Option
+from .kinds import AttentionKind, Option, register_kind
 
 
 def sees(query, key, causal, window, global_tokens):
@@ -254,3 +254,5 @@ WINDOW = AttentionKind(
     unsupported=frozenset({"query_mask", "dropout"}),
     check_options={"window": 3, "global_tokens": 1},
 )
+
+register_kind(WINDOW)

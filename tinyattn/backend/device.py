@@ -2,13 +2,21 @@
 
 import contextlib
 import contextvars
+import importlib
 import os
 import re
 
 from . import numpy_backend
 
 _chosen_device = contextvars.ContextVar("tinyattn_device", default=None)
-_backends = {"cpu": numpy_backend.BACKEND}
+_backends = {"cpu": numpy_backend.BACKEND}  # by the names of devices
+
+# Further kinds of devices, and the modules of this package that have their ``BACKEND``, or ``backend_for(number)``
+# where devices are numbered. Each is imported at its first use.
+_MODULES = {
+    "cuda": "cupy_backend",
+    "strict": "strict_backend",
+}
 
 
 def get_backend(device=None):
@@ -32,18 +40,17 @@ def get_backend(device=None):
 
 
 def _make_backend(name):
-    if isinstance(name, str):
-        if name == "strict":
-            from . import strict_backend
-
-            return strict_backend.BACKEND
-        cuda = re.fullmatch(r"cuda(?::(\d+))?", name)
-        if cuda:
-            from . import cupy_backend
-
-            return cupy_backend.backend_for(int(cuda.group(1) or 0))
+    match = re.fullmatch(r"([a-z]+)(?::(\d+))?", name) if isinstance(name, str) else None
+    kind, number = match.groups() if match else (None, None)
+    if kind in _MODULES:
+        module = importlib.import_module(f".{_MODULES[kind]}", __package__)
+        if hasattr(module, "backend_for"):
+            return module.backend_for(int(number or 0))
+        if number is None:
+            return module.BACKEND
+    known = ", ".join(f'"{kind}"' for kind in ("cpu", *_MODULES))
     raise ValueError(
-        f'unknown device {name!r}: expected "cpu", "cuda", "cuda:N" (N the number of the GPU) or "strict"'
+        f'unknown device {name!r}: expected {known}, or "cuda:N" with the number of the GPU'
     )
 
 
