@@ -1,11 +1,12 @@
 """The losses that counting achieves."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from tinyattn.data import bigram_loss, unigram_loss
+from tinyattn.data import baselines, bigram_loss, unigram_loss
 
 
 def test_unigram_loss_is_the_cross_entropy_of_the_frequencies(random):
@@ -25,3 +26,20 @@ def test_bigram_loss_equals_a_full_table_of_pairs(random):
     p = counts / counts.sum(axis=1, keepdims=True)
     expected = -np.mean([np.log(p[a, b]) for a, b in itertools.pairwise(validation)])
     assert bigram_loss(train, validation, 7) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
+def test_the_pieces_in_which_a_long_text_is_counted_change_nothing(monkeypatch, piece):
+    ids = np.random.default_rng(0).integers(0, 9, 500)
+    train, validation = ids[:400], ids[400:]
+    whole = bigram_loss(train, validation, 9)  # in a table of all pairs
+    monkeypatch.setattr(baselines, "PIECE", piece)
+    assert bigram_loss(train, validation, 9) == whole
+    counted = sum(
+        math.log(
+            (sum(a == first for a in train[:-1]) + 0.1 * 9)
+            / (sum((a, b) == (first, second) for a, b in itertools.pairwise(train)) + 0.1)
+        )
+        for first, second in itertools.pairwise(validation)
+    )
+    assert whole == pytest.approx(counted / 99)
