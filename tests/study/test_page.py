@@ -1,6 +1,7 @@
 """The explorer in a real browser, on made-up numbers that satisfy the mathematics exactly."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -297,6 +298,56 @@ def test_snapshots_after_the_run_s_own_state_come_after_it(browser, tmp_path):
         assert tab.evaluate("tinyattn.store.get().step") == tab.evaluate("tinyattn.page.own") == 2
         tab.keyboard.press(".")
         wait_until(tab, "tinyattn.store.get().step === 3")
+
+
+def test_escape_closes_the_list_of_keys_first_and_unlocks_the_row_next(browser, small):
+    _, path = small
+    with opened(browser, path) as tab:
+        tab.keyboard.press("]")
+        row = tab.evaluate("tinyattn.store.get().row")
+        assert row is not None
+        tab.locator("#keys summary").click()
+        assert tab.locator("#keys").get_attribute("open") is not None
+        tab.keyboard.press("Escape")
+        assert tab.locator("#keys").get_attribute("open") is None
+        assert tab.evaluate("tinyattn.store.get().row") == row, "it stays locked"
+        assert tab.evaluate("document.activeElement.tagName") == "SUMMARY"
+        tab.keyboard.press("Escape")
+        assert tab.evaluate("tinyattn.store.get().row") is None
+
+
+def test_a_head_card_says_what_its_name_comes_from(browser, small):
+    _, path = small
+    with opened(browser, path) as tab:
+        for card in tab.locator("#cards li").all():
+            kind = card.locator(".kind").inner_text()
+            reason = card.locator(".reason").inner_text()
+            assert reason.startswith("closest: " if kind == "mixed" else kind)
+            share, needed = re.findall(r"([0-9.]+) %", reason)
+            assert (float(share) >= float(needed)) == (kind != "mixed")
+            shown = [
+                f"{v} from {n}"
+                for v, n in zip(
+                    card.locator(".value").all_inner_texts(),
+                    [
+                        text.removeprefix("from ")
+                        for text in card.locator(".needed").all_inner_texts()
+                    ],
+                )
+            ]
+            assert f"{share} % from {needed} %" in shown
+
+
+def test_a_behaviour_that_a_text_cannot_show_says_why(browser, small):
+    content, path = small
+    assert len(content.characters) < 16
+    with opened(browser, path) as tab:
+        card = tab.locator("#cards li").first
+        assert "no character may attend to one 16 or more away" in card.inner_text()
+        tab.locator("#heads summary").click()
+        definitions = tab.locator("#heads .definitions").inner_text()
+        assert "Not on this text: no character may attend to one 16 or more away." in definitions
+        assert "–" not in card.inner_text()
 
 
 def test_head_cards_sort_by_a_share(browser, small):

@@ -5,6 +5,7 @@ import xml.dom.minidom
 
 import pytest
 
+from tests.study.browser import running_browser
 from tinyattn.survey.curve import step_curve
 from tinyattn.survey.page import page
 from tinyattn.survey.primitives import check_primitive, versions
@@ -49,3 +50,24 @@ def test_the_curve_has_its_valley_where_rounding_meets_truncation():
     assert 1e-7 < step < 1e-4 and error < 1e-9
     assert curve.complex_step < 1e-14
     assert curve.truncates and not step_curve("add").truncates
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_no_number_of_the_table_is_cut_off(text, tmp_path, width):
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    with running_browser() as browser:
+        tab = browser.new_page(viewport={"width": width, "height": 800})
+        tab.goto(path.as_uri())
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        cut = tab.evaluate(
+            "[...document.querySelectorAll('td')].filter((cell) => {"
+            "  const box = cell.getBoundingClientRect();"
+            "  return box.left < 0 || box.right > innerWidth || cell.scrollWidth > cell.clientWidth + 1;"
+            "}).map((cell) => cell.textContent)"
+        )
+        assert cut == []
+        named = tab.evaluate(
+            "getComputedStyle(document.querySelector('td[data-name=relative]'), '::before').content"
+        )
+        assert named == ('"relative"' if width < 700 else "none")

@@ -25,39 +25,58 @@ THRESHOLDS = (
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour's ``key`` and ``name``, its ``definition`` in words, and its ``threshold``."""
+    """A behaviour's ``key`` and ``name``, its ``definition`` in words, its ``threshold``, and what a text is
+    ``without`` in which it cannot be measured."""
 
     key: str
     name: str
     definition: str
     threshold: float
+    without: str
 
 
 BEHAVIOURS = (
     Behaviour(
-        "neighbour", "neighbour", f"Weight on other keys at most {NEAR} characters away.", 0.3
+        "neighbour",
+        "neighbour",
+        f"Weight on other keys at most {NEAR} characters away.",
+        0.3,
+        "no character may attend to a neighbour",
     ),
-    Behaviour("long_range", "long-range", f"Weight on keys {FAR} or more characters away.", 0.3),
+    Behaviour(
+        "long_range",
+        "long-range",
+        f"Weight on keys {FAR} or more characters away.",
+        0.3,
+        f"no character may attend to one {FAR} or more away",
+    ),
     Behaviour(
         "uniform",
         "uniform",
         "Entropy of the row's weights over the entropy of even weights on the keys it may attend to.",
         0.9,
+        "no character may attend to two",
     ),
     Behaviour(
-        "first", "first character", "Weight on the text's first character, for later queries.", 0.3
+        "first",
+        "first character",
+        "Weight on the text's first character, for later queries.",
+        0.3,
+        "no later character may attend to the first",
     ),
     Behaviour(
         "same",
         "same character",
         "Weight on other places that hold the query's own character.",
         0.3,
+        "no character may attend to another of its kind",
     ),
     Behaviour(
         "induction",
         "induction",
         "Weight on the keys that come right after an earlier place with the query's character.",
         0.3,
+        "no character comes a second time",
     ),
 )
 
@@ -150,7 +169,30 @@ def kind_of(shares, even):
         shares: the head's shares, a dict of behaviour key to a number, NaN where not measured.
         even: the shares of even attention on the same text, likewise.
     """
-    best, name = 1.0, "mixed"
+    behaviour, progress = _furthest(shares, even)
+    return behaviour.name if progress >= 1 else "mixed"
+
+
+def reason_of(shares, even):
+    """Why a head has its ``kind_of``: the share that goes furthest, and the one needed on this text.
+
+    The same share may be enough on one text and not on another, where even attention has more of it.
+
+    >>> even = {**dict.fromkeys(("long_range", "uniform", "first", "same", "induction"), 0.1), "neighbour": 0.4}
+    >>> reason_of({**even, "neighbour": 0.55}, even), reason_of({**even, "neighbour": 0.6}, even)
+    ('closest: neighbour 55 %, 58 % needed', 'neighbour 60 %, 58 % needed')
+    """
+    behaviour, progress = _furthest(shares, even)
+    if behaviour is None:
+        return "nothing can be measured on this text"
+    share, needed = shares[behaviour.key], marks(even)[behaviour.key]
+    closest = "" if progress >= 1 else "closest: "
+    return f"{closest}{behaviour.name} {_percent(share)}, {_percent(needed)} needed"
+
+
+def _furthest(shares, even):
+    """The behaviour whose share goes furthest on the way to its threshold, and that part of the way."""
+    furthest, best = None, -np.inf
     for behaviour in BEHAVIOURS:
         share, start = shares[behaviour.key], even[behaviour.key]
         if behaviour.key == "uniform":
@@ -158,8 +200,12 @@ def kind_of(shares, even):
         else:
             way = (share - start) / (1 - start) if start < 1 else 0.0
         if way / behaviour.threshold >= best:
-            best, name = way / behaviour.threshold, behaviour.name
-    return name
+            furthest, best = behaviour, way / behaviour.threshold
+    return furthest, best
+
+
+def _percent(share):
+    return f"{100 * share:.0f} %" if share > 0.0995 else f"{100 * share:.1f} %"
 
 
 def _mean(values):

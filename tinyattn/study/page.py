@@ -13,11 +13,12 @@ The JSON object:
     model        layers, heads, head_dim, parameters
     allowed      packed bits, length*length, row by row: 1 where a query may attend to a key
     own          which of the steps is the run's own state: the others are snapshots, in 16 bits
-    steps        in order: step, loss, scores, gradient, heads (kind, shares)
+    steps        in order: step, loss, scores, gradient, heads (kind, reason, shares)
     targets      losses of single characters: position, loss, rows (first and last per layer outside
                  of which the gradient is 0), gradient (layer by layer, head by head, those rows)
     predictions  a position: loss, probability (of what came), top (character and probability)
-    behaviours   key, name, definition, chance (what even attention gives), mark (the threshold)
+    behaviours   key, name, definition, chance (what even attention gives), mark (the threshold),
+                 without (what the text lacks where it has no share)
     thresholds   how a head gets its name, a sentence
     curve        step, loss, val_loss
     norms        places (names of layers) and series (name, values)
@@ -35,7 +36,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from .heads import BEHAVIOURS, THRESHOLDS, even_shares, kind_of, marks, measure_heads
+from .heads import BEHAVIOURS, THRESHOLDS, even_shares, kind_of, marks, measure_heads, reason_of
 
 TOP = 5
 MEGABYTE = 1_000_000
@@ -149,6 +150,7 @@ def payload_of(content):
                 "definition": one.definition,
                 "mark": _finite(marks(even)[one.key]),
                 "chance": _finite(even[one.key]),
+                "without": one.without,
             }
             for one in BEHAVIOURS
         ],
@@ -173,7 +175,11 @@ def _step(maps, content, even, pack_all):
         "gradient": pack_all(maps.gradient[..., content.allowed]),
         "heads": [
             [
-                {"kind": kind_of(one, even), "shares": {k: _finite(v) for k, v in one.items()}}
+                {
+                    "kind": kind_of(one, even),
+                    "reason": reason_of(one, even),
+                    "shares": {k: _finite(v) for k, v in one.items()},
+                }
                 for one in layer
             ]
             for layer in measured

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .heads import BEHAVIOURS, even_shares, kind_of, measure_heads
+from .heads import BEHAVIOURS, even_shares, kind_of, marks, measure_heads
 from .observation import observe
 from .page import softmax_rows
 
@@ -166,9 +166,10 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
 
 
 def head_report(model, text, *, vocabulary=None):
-    """What each head does with a text: six measured shares, and the name of the strongest.
+    """What each head does with a text: six measured shares, and the name of the one that goes furthest.
 
-    ``study.heads`` has the definitions and thresholds.
+    Below each behaviour stands the share from which a head is named after it, which depends on the text;
+    ``study.heads`` has the definitions.
 
     Args:
         model, text, vocabulary: as for ``attention_maps``.
@@ -197,9 +198,13 @@ def head_report(model, text, *, vocabulary=None):
         text_colour = "white" if value > 0.6 else "black"
         label = "-" if np.isnan(value) else f"{value:.2f}"
         axes.text(column, row, label, ha="center", va="center", fontsize=8, color=text_colour)
-    axes.set_xticks(
-        range(len(BEHAVIOURS)), [one.name for one in BEHAVIOURS], rotation=20, fontsize=8
-    )
+    needed = marks(even)
+    columns = [
+        f"{one.name}\n"
+        + ("not on this text" if np.isnan(even[one.key]) else f"from {needed[one.key]:.2f}")
+        for one in BEHAVIOURS
+    ]
+    axes.set_xticks(range(len(BEHAVIOURS)), columns, rotation=20, fontsize=8)
     names = [
         f"L{k // heads} h{k % heads}: {kinds[k // heads][k % heads]}" for k in range(len(table))
     ]

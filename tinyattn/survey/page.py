@@ -34,7 +34,7 @@ th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: l
 tbody tr:nth-child(even) { background: var(--band); }
 td.bad { color: var(--bad); font-weight: 600; } td.good { color: var(--exact); }
 a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: 3px; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(19rem, 100%), 1fr)); gap: 1rem; }
 figure { margin: 0; padding: .75rem .75rem .5rem; background: var(--card); border: 1px solid var(--line);
   border-radius: 8px; scroll-margin-top: 1rem; }
 figure:target { outline: 2px solid var(--double); }
@@ -51,6 +51,15 @@ svg text { fill: var(--soft); font-size: 10.5px; }
 .legend { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; font-size: .9rem; margin: .5rem 0 1rem; padding: 0; }
 .legend li { list-style: none; display: flex; align-items: center; gap: .5rem; }
 .legend svg { width: 34px; height: 10px; flex: none; }
+@media (max-width: 44rem) { /* a check takes a few lines, each number with its name, instead of a row that is cut off */
+  .scroll { overflow-x: visible; } table, tbody { display: block; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  tbody tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0 1.5rem; padding: .6rem .8rem; }
+  td { display: flex; justify-content: space-between; gap: .5rem; padding: 0; white-space: normal; }
+  td::before { content: attr(data-name); color: var(--soft); font-weight: 400; }
+  td:first-child { grid-column: 1 / -1; font-weight: 600; overflow-wrap: anywhere; }
+  td:first-child::before, td:last-child::before { content: none; }
+}
 pre { overflow-x: auto; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   font-size: .85rem; }
 """
@@ -120,11 +129,17 @@ def _table_row(row, drawn):
     name = html.escape(row.name)
     if row.version != "block" and row.name in drawn:
         name = f'<a href="#{name}">{name}</a>'
-    result = '<td class="good">right</td>' if row.passed else '<td class="bad">WRONG</td>'
-    return (
-        f"<tr><td>{name}</td><td>{row.version}</td><td>{row.cases}</td><td>{row.absolute_error:.1e}</td>"
-        f"<td>{row.relative_error:.1e}</td><td>{row.evaluations:,}</td><td>{row.seconds:.2f} s</td>{result}</tr>"
-    )
+    result = ("good", "right") if row.passed else ("bad", "WRONG")
+    numbers = {
+        "as": row.version,
+        "cases": row.cases,
+        "absolute": f"{row.absolute_error:.1e}",
+        "relative": f"{row.relative_error:.1e}",
+        "evaluations": f"{row.evaluations:,}",
+        "time": f"{row.seconds:.2f} s",
+    }
+    cells = "".join(f'<td data-name="{key}">{value}</td>' for key, value in numbers.items())
+    return f'<tr><td>{name}</td>{cells}<td class="{result[0]}">{result[1]}</td></tr>'
 
 
 def _figure(curve):

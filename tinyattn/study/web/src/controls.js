@@ -6,7 +6,7 @@ const KEYS = [
   ["← → ↑ ↓", "other head, other layer"],
   ["1 … 5, o", "choose an overlay, next overlay"],
   ["[ ]", "lock the row before, after"],
-  ["Esc", "unlock the row"],
+  ["Esc", "close this list; then unlock the row"],
   ["l", "loss of the locked row's character, of the whole text"],
   ["c", "colour scale of this head, of all heads"],
   [", .", "snapshot before, after"],
@@ -162,6 +162,12 @@ function mountKeyboard(context) {
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();
+    const keys = document.getElementById("keys");
+    if (event.key === "Escape" && keys.open) {
+      keys.open = false;
+      if (keys.contains(document.activeElement)) keys.querySelector("summary").focus();
+      return;
+    }
     go(action(store.get()));
   });
 }

@@ -14,9 +14,15 @@ export function mountHeads({ page, go }) {
   const definitions = element(
     "dl",
     { class: "definitions" },
-    ...page.behaviours.flatMap(({ name, definition, mark, chance }) => [
+    ...page.behaviours.flatMap(({ name, definition, mark, chance, without }) => [
       element("dt", {}, name),
-      element("dd", {}, `${definition} On this text: even attention ${percent(chance)}, threshold ${percent(mark)}.`),
+      element(
+        "dd",
+        {},
+        chance === null
+          ? `${definition} Not on this text: ${without}.`
+          : `${definition} On this text: even attention ${percent(chance)}, threshold ${percent(mark)}.`,
+      ),
     ]),
     element("dt", {}, "threshold"),
     element("dd", {}, page.thresholds),
@@ -26,8 +32,9 @@ export function mountHeads({ page, go }) {
       "p",
       {},
       "Shares are measured on this text, over the rows where the behaviour is possible. The bar is the head's share, the ",
-      "short mark below it what even attention would give, the upright line the threshold. A head is named after the share ",
-      "that goes furthest beyond its threshold.",
+      "short mark below it what even attention would give, the upright line the threshold, which is the second number. ",
+      "A head is named after the share that goes furthest beyond its threshold, and is mixed where none does. Thresholds ",
+      "depend on the text: what even attention gives already says nothing about a head.",
     ),
     element("div", { class: "field" }, element("label", { for: "sort" }, "Sort by"), sort),
     list,
@@ -44,9 +51,10 @@ export function mountHeads({ page, go }) {
         element("strong", {}, `L${layer} h${head}`),
         kind,
       );
+      const reason = element("p", { class: "reason" });
       const shares = element("dl", { class: "shares" });
-      const card = element("li", { "data-head": `${layer}.${head}` }, button, shares);
-      cards.push({ layer, head, card, kind, button, shares, measured: null });
+      const card = element("li", { "data-head": `${layer}.${head}` }, button, reason, shares);
+      cards.push({ layer, head, card, kind, button, reason, shares, measured: null });
       list.append(card);
     }
   }
@@ -67,16 +75,20 @@ export function mountHeads({ page, go }) {
       if (state.step === shown) continue;
       one.measured = page.steps[state.step].heads[one.layer][one.head];
       one.kind.textContent = one.measured.kind;
+      one.reason.textContent = one.measured.reason;
       one.card.classList.toggle("mixed", one.measured.kind === "mixed");
       one.shares.replaceChildren(
-        ...page.behaviours.flatMap(({ key, name, mark, chance }) => {
+        ...page.behaviours.flatMap(({ key, name, mark, chance, without }) => {
           const share = one.measured.shares[key];
-          const over = share !== null && share >= mark;
+          if (share === null) return [element("dt", {}, name), element("dd", { class: "without" }, without)];
+          const over = share >= mark;
           const bar = element("span", { class: "meter" + (over ? " over" : ""), "aria-hidden": "true" });
-          bar.style.setProperty("--share", share ?? 0);
+          bar.style.setProperty("--share", share);
           bar.style.setProperty("--mark", mark);
-          bar.style.setProperty("--chance", chance ?? 0);
-          return [element("dt", {}, name), element("dd", {}, bar, element("span", { class: "value", "data-share": key }, percent(share)))];
+          bar.style.setProperty("--chance", chance);
+          const value = element("span", { class: "value", "data-share": key }, percent(share));
+          const needed = element("span", { class: "needed" }, `from ${percent(mark)}`);
+          return [element("dt", {}, name), element("dd", {}, bar, value, needed)];
         }),
       );
     }
