@@ -98,8 +98,65 @@ def test_draw_graph_refuses_what_has_no_graph_or_too_large_a_one():
         ta.study.draw_graph(loss)
     for _ in range(300):
         x = x * 1.01
-    with pytest.raises(ValueError, match="more than 200"):
+    with pytest.raises(ValueError, match="301 operations are too many to be read in a picture"):
         ta.study.draw_graph(x.sum())
+
+
+def graph_of_a_gpt(layers, **options):
+    config = ta.models.GPTConfig(
+        vocabulary_size=65, block_size=64, layers=layers, heads=4, dim=128, **options
+    )
+    model = ta.models.GPT(config)
+    ids = ta.tensor([[1, 2, 3, 4, 5, 6, 7]])
+    return model, model.loss(ids[:, :-1], ids[:, 1:])
+
+
+def texts_of(picture):
+    nodes = ElementTree.fromstring(picture._repr_svg_()).iter("{http://www.w3.org/2000/svg}text")
+    return [node.text for node in nodes]
+
+
+@pytest.mark.parametrize("layers, title", [(2, "blocks.1"), (4, "blocks.1 to blocks.3")])
+def test_the_blocks_of_a_model_are_drawn_once_by_its_names(layers, title):
+    pytest.importorskip("grandalf", reason="grandalf is not installed")
+    model, loss = graph_of_a_gpt(layers)
+    picture = ta.study.draw_graph(loss, model)
+    texts = texts_of(picture)
+    named = {name for name, _ in model.named_parameters()}
+    told = " ".join(texts)
+    for name in named:
+        repeated = name.startswith(("blocks.1", "blocks.2", "blocks.3"))
+        assert (f"{name} (" in told or name in texts) != repeated, name
+    assert title in texts and f"like blocks.0, {20 * (layers - 1)} operations" in texts
+    assert texts.count("attention") == 1 and "cross_entropy" in texts
+    assert "input" not in texts and "parameter" not in told
+    width, height = picture.figure.get_size_inches()
+    assert width < 18 and height < 20
+
+
+def test_blocks_that_differ_are_all_drawn():
+    pytest.importorskip("grandalf", reason="grandalf is not installed")
+    layers = ta.nn.ModuleList([ta.nn.Linear(2, 2, bias=False), ta.nn.Linear(2, 3, bias=False)])
+    x = ta.ones((1, 2))
+    texts = texts_of(
+        ta.study.draw_graph(
+            layers[1](layers[0](x)).sum(),
+            {"a.0.weight": layers[0].weight, "a.1.weight": layers[1].weight},
+        )
+    )
+    assert texts.count("linear") == 2 and not any("like" in text for text in texts)
+
+
+def test_a_picture_that_nobody_could_read_is_refused_with_what_to_do():
+    pytest.importorskip("grandalf", reason="grandalf is not installed")
+    _, loss = graph_of_a_gpt(12)
+    with pytest.raises(ValueError, match=r"too many .*draw_graph\(loss, model\)"):
+        ta.study.draw_graph(loss)
+    weights = [ta.tensor(np.full((3, 3), 123456.7), requires_grad=True) for _ in range(95)]
+    with pytest.raises(ValueError, match=r"a picture of \d+ x \d+ inches is too large to be read"):
+        ta.study.draw_graph(ta.stack([ta.square(weight) for weight in weights]).sum())
+    _, loss = graph_of_a_gpt(1)
+    assert "reads parameter (128, 512)" in texts_of(ta.study.draw_graph(loss))
 
 
 def test_saving_as_something_else_names_the_endings(tmp_path):

@@ -5,12 +5,15 @@ import numpy as np
 from ..autograd import Tensor
 from ..autograd.walk import walk
 from ..backend import is_array
-from ..nn import Module
+from ..nn import Module, Parameter
+from .folding import repeated_parts
 from .numbers import format_array
 from .pictures import Picture, _figure, need
 
 SMALL = 9  # elements that are printed
 LARGEST = 200  # operations that are drawn
+LARGEST_AREA = 1600  # square inches
+MOST = 20_000  # operations that are looked through for repeated parts
 CHARACTER = 0.075  # inches, at the font size drawn with
 LINE = 0.16
 
@@ -23,13 +26,15 @@ def draw_graph(loss, names=None):
 
     Args:
         loss: a single number (or any tensor: then its gradients are those of its sum).
-        names: what to call the inputs: a dict of name to tensor, or a module, whose parameters have names.
+        names: what to call the inputs: a module, whose parameters have names, or a dict of name to tensor. Parts that
+            a list of modules repeats, such as the blocks of a GPT, are drawn once; the others are one box. A large
+            parameter that one operation reads is a line in that operation's box.
 
     Returns:
         A ``Picture``.
 
     Raises:
-        ValueError: where nothing was recorded, or more than 200 operations.
+        ValueError: where nothing was recorded, or too much to be read in a picture.
         RuntimeError: where the graph was freed by a backward pass.
         ImportError: where matplotlib or grandalf is missing.
 
@@ -46,32 +51,58 @@ def draw_graph(loss, names=None):
             "give a result that depends on a tensor with requires_grad=True, computed outside no_grad()"
         )
     nodes, leaves = _collect(loss._node)
+    called = _names(names)
+    folds = repeated_parts(nodes, called)
+    folded = {id(node): fold for fold in folds for node in fold.nodes}
+    shown = [node for node in nodes if id(node) not in folded]
+    if len(shown) > LARGEST:
+        raise ValueError(f"{len(shown)} operations are too many to be read in a picture: {_ADVICE}")
+    readers = {}
+    for node in shown:
+        for parent in node.parents:
+            readers.setdefault(id(parent), []).append(node)
     gradients = _gradients(loss, nodes)
     values = _values(loss, nodes)
-    called = _names(names)
     boxes = {}
-    for leaf in leaves:
-        title = called.get(id(leaf), "input")
-        boxes[id(leaf)] = _Box(title, leaf.shape, leaf._data, gradients.get(id(leaf)), leaf=True)
-    for node in nodes:
+    for node in shown:
         boxes[id(node)] = _Box(
             node.primitive.name, node.shape, values.get(id(node)), gradients.get(id(node))
         )
-    edges = [
-        (boxes[id(parent)], boxes[id(node)])
+    for leaf in leaves:
+        reading = readers.get(id(leaf), [])
+        title = called.get(id(leaf), "parameter" if isinstance(leaf, Parameter) else "input")
+        if isinstance(leaf, Parameter) and leaf.size > SMALL and len(reading) == 1:
+            # A box and an arrow from the top to say no more than this.
+            boxes[id(reading[0])].add(f"reads {title} {leaf.shape}")
+        elif reading:
+            gradient = gradients.get(id(leaf))
+            boxes[id(leaf)] = _Box(title, leaf.shape, leaf._data, gradient, leaf=True)
+    for fold in folds:
+        box = _Box(fold.title, fold.nodes[-1].shape, None, None)
+        box.add(f"like {fold.like}, {len(fold.nodes)} operations")
+        boxes.update({id(node): box for node in fold.nodes})
+    edges = {
+        (id(boxes[id(parent)]), id(boxes[id(node)])): (boxes[id(parent)], boxes[id(node)])
         for node in nodes
         for parent in node.parents
-        if parent is not None
-    ]
-    _lay_out(list(boxes.values()), edges)
-    operations = ", ".join(node.primitive.name for node in nodes[:6]) + (
-        ", ..." if nodes[6:] else ""
+        if id(parent) in boxes and boxes[id(parent)] is not boxes[id(node)]
+    }
+    drawn = list({id(box): box for box in boxes.values()}.values())
+    _lay_out(drawn, list(edges.values()))
+    operations = ", ".join(node.primitive.name for node in shown[:6]) + (
+        ", ..." if shown[6:] else ""
     )
     description = (
         f"{len(nodes)} operation{'s' * (len(nodes) != 1)} on {len(leaves)} "
         f"input{'s' * (len(leaves) != 1)}: {operations}"
     )
-    return Picture(_draw(list(boxes.values()), edges), description)
+    return Picture(_draw(drawn, list(edges.values())), description)
+
+
+_ADVICE = (
+    "draw a part of the expression, or give the model as well, draw_graph(loss, model), of which repeated blocks are "
+    "drawn once"
+)
 
 
 class _Box:
@@ -82,9 +113,21 @@ class _Box:
             if array is not None and array.size <= SMALL and array.ndim <= 2:
                 rows = format_array(Tensor._wrap(array).numpy(), digits=3)
                 self.lines += [f"{name if k == 0 else '':<5} {row}" for k, row in enumerate(rows)]
-        self.w = CHARACTER * max(len(text) for text in [title, *self.lines]) + 0.25
-        self.h = LINE * (len(self.lines) + 1) + 0.16
         self.xy = (0.0, 0.0)  # the centre
+
+    def add(self, line):
+        """Add a line of text."""
+        self.lines.append(line)
+
+    @property
+    def w(self):
+        """The width, which grandalf reads too."""
+        return CHARACTER * max(len(text) for text in [self.title, *self.lines]) + 0.25
+
+    @property
+    def h(self):
+        """The height, which grandalf reads too."""
+        return LINE * (len(self.lines) + 1) + 0.16
 
 
 def _collect(root):
@@ -100,9 +143,9 @@ def _collect(root):
                 "draw it before, or pass retain_graph=True to backward()"
             )
         nodes[id(node)] = node
-        if len(nodes) > LARGEST:
+        if len(nodes) > MOST:
             raise ValueError(
-                f"the graph has more than {LARGEST} operations, too many to read: draw a part of the expression"
+                f"more than {MOST:,} operations are too many to be read in a picture: draw a part of the expression"
             )
         for parent in node.parents:
             if isinstance(parent, Tensor):
@@ -175,10 +218,9 @@ def _lay_out(boxes, edges):
     vertices = {id(box): Vertex(box) for box in boxes}
     for box in boxes:
         vertices[id(box)].view = box
-    distinct = {(id(a), id(b)): (a, b) for a, b in edges}
     graph = Graph(
         list(vertices.values()),
-        [Edge(vertices[id(a)], vertices[id(b)]) for a, b in distinct.values()],
+        [Edge(vertices[id(a)], vertices[id(b)]) for a, b in edges],
     )
     layout = SugiyamaLayout(graph.C[0])
     layout.xspace, layout.yspace = 0.35, 0.4
@@ -193,7 +235,12 @@ def _draw(boxes, edges):
     right = max(box.xy[0] + box.w / 2 for box in boxes) + 0.2
     top = min(box.xy[1] - box.h / 2 for box in boxes) - 0.2
     bottom = max(box.xy[1] + box.h / 2 for box in boxes) + 0.2
-    figure = _figure((right - left, bottom - top))
+    width, height = right - left, bottom - top
+    if width * height > LARGEST_AREA:
+        raise ValueError(
+            f"a picture of {width:.0f} x {height:.0f} inches is too large to be read: {_ADVICE}"
+        )
+    figure = _figure((width, height))
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(left, right), ylim=(bottom, top))

@@ -54,7 +54,8 @@ svg text { fill: var(--soft); font-size: 10.5px; }
 @media (max-width: 44rem) { /* a check takes a few lines, each number with its name, instead of a row that is cut off */
   .scroll { overflow-x: visible; } table, tbody { display: block; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  tbody tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0 1.5rem; padding: .6rem .8rem; }
+  tbody tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0 1.5rem;
+    padding: .6rem .8rem; }
   td { display: flex; justify-content: space-between; gap: .5rem; padding: 0; white-space: normal; }
   td::before { content: attr(data-name); color: var(--soft); font-weight: 400; }
   td:first-child { grid-column: 1 / -1; font-weight: 600; overflow-wrap: anywhere; }
