@@ -251,7 +251,7 @@ def test_ids_and_caches_it_cannot_read_are_refused_and_change_nothing(ids):
     _, several = read(model, np.repeat(ids, 3, axis=0), [2])
     other_dtype = read(small("float32"), ids, [2])[1]
     for wrong in (several, other_dtype):
-        with pytest.raises(ValueError, match="begin a new cache"):
+        with pytest.raises(ValueError, match="create a new cache"):
             decoder(1, wrong)
     for wrong in (small(layers=3).cache(), models.RNN(models.RNNConfig()).cache()):
         with pytest.raises(ValueError, match="no cache of a model with 2 layers"):

@@ -375,7 +375,7 @@ def test_a_cache_is_of_this_model_and_of_its_type(device, ids):
     cache = model.cache()
     logits(model, ids[:, :4], cache=cache)
     model.to("float32")
-    with pytest.raises(ValueError, match=r"float64 keys .* got float32 ones .* begin a new cache"):
+    with pytest.raises(ValueError, match=r"float64 keys .* got float32 keys .* create a new cache"):
         logits(model, ids[:, 4:5], cache=cache)
 
 

@@ -1,4 +1,4 @@
-"""MultiHeadAttention: the article's example, every kind, masks, caches, and the places where one can look in."""
+"""MultiHeadAttention: the article's example, every kind, masks, caches, and hooks on scores and weights."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_every_exact_kind_is_the_formula(kind, causal, device, x):
 @pytest.mark.parametrize("kind", ["auto", "window"])
 @pytest.mark.parametrize("alibi", [False, True])
 @pytest.mark.parametrize("causal", [True, False])
-def test_looking_at_the_weights_changes_nothing(kind, alibi, causal, device, x):
+def test_returning_the_weights_does_not_change_the_output(kind, alibi, causal, device, x):
     if kind == "window" and alibi and not causal:
         pytest.skip("the window's blocks take no bias")
     options = {"window": 3, "global_tokens": 1} if kind == "window" else {}
@@ -127,7 +127,7 @@ def test_the_cache_of_linear_attention_does_not_grow(device, x):
         attention(x[:, t : t + 1], cache=cache)
         sizes.append(cache.sums._sums.shape)
     assert set(sizes) == {(2, 2, 4, 5)} and cache.keys is None and cache.length == 7
-    with pytest.raises(ValueError, match="give padding_mask from the first tokens on"):
+    with pytest.raises(ValueError, match="pass padding_mask from the first tokens on"):
         attention(x[:, :1], cache=cache, mask=ta.tensor([[[[True] * 8]]], device=device))
 
 
@@ -181,13 +181,13 @@ def test_dropout_of_weights_acts_in_training_only(device, x):
         ({"kind": "window", "dropout": 0.1}, "dropout must be 0"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(options, words):
+def test_invalid_options_raise_in_the_constructor(options, words):
     with pytest.raises(ValueError, match=words):
         nn.MultiHeadAttention(8, **{"heads": 2, **options})
 
 
 def test_linear_attention_has_no_weights_to_show(x, device):
-    with pytest.raises(ValueError, match="no scores and weights to look at"):
+    with pytest.raises(ValueError, match="no scores and weights"):
         make(device, kind="linear")(x, return_weights=True)
 
 

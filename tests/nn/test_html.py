@@ -1,4 +1,4 @@
-"""What a notebook shows of a module: its parts as a tree."""
+"""The HTML representation of a module in notebooks: a tree of its submodules."""
 
 import tinyattn as ta
 from tinyattn import nn
@@ -11,7 +11,7 @@ def test_every_part_is_there_with_its_settings_and_parameters():
     assert page.count("<details") == page.count("</details>") == 1
 
 
-def test_blocks_that_read_alike_are_shown_once():
+def test_neighbours_of_the_same_repr_are_merged():
     config = ta.models.GPTConfig(vocabulary_size=65, block_size=8, layers=12, heads=2, dim=8)
     page = ta.models.GPT(config)._repr_html_()
     assert page.count("TransformerBlock(") == 1 and "<b>0 to 11</b>" in page

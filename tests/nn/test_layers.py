@@ -1,4 +1,4 @@
-"""The single layers: what they compute, their initial weights, dtype and errors."""
+"""Layers: values, gradients, initial weights, dtypes and errors."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_dropout_acts_in_training_only_and_repeats_with_the_seed(device):
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_dropout_refuses_what_is_no_probability(p):
+def test_dropout_rejects_p_outside_0_to_1(p):
     with pytest.raises(ValueError, match="between 0 and 1"):
         nn.Dropout(p)
 

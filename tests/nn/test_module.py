@@ -1,4 +1,4 @@
-"""Module: what it finds, saves, loads, moves, copies and shows."""
+"""Module: registration of parameters, saving, loading, moving, copying, hooks and repr."""
 
 import copy
 import gc
@@ -38,7 +38,7 @@ def test_parameters_are_found_in_order_and_a_shared_one_once():
     assert model.parameter_count() == 9 + 3 + 3
 
 
-def test_parameters_can_be_gone_through_twice():
+def test_parameters_are_a_list_that_can_be_iterated_twice():
     parameters = Pair().parameters()
     assert list(parameters) == list(parameters) != []
 
@@ -52,7 +52,7 @@ def test_a_module_that_is_used_twice_is_listed_once():
 
 
 @pytest.mark.parametrize("container", [list, tuple, lambda items: dict(enumerate(items))])
-def test_a_plain_container_of_modules_is_refused_as_they_would_be_overlooked(container):
+def test_a_plain_container_of_modules_is_rejected(container):
     class Careless(nn.Module):
         def __init__(self):
             self.layers = container([nn.Linear(2, 2)])
@@ -64,12 +64,12 @@ def test_a_plain_container_of_modules_is_refused_as_they_would_be_overlooked(con
 @pytest.mark.parametrize(
     "content", [[[nn.Linear(2, 2)]], {nn.Linear(2, 2)}, {"a": [(nn.Parameter(1.0),)]}]
 )
-def test_containers_within_containers_are_refused_too(content):
+def test_nested_containers_of_modules_are_rejected(content):
     with pytest.raises(TypeError, match="neither trained nor saved"):
         nn.Module().layers = content
 
 
-def test_what_is_put_into_a_list_later_is_refused_when_parameters_are_looked_for():
+def test_a_module_appended_to_a_list_later_is_rejected_by_named_parameters():
     class Careless(nn.Module):
         def __init__(self):
             self.layers = []
@@ -80,7 +80,7 @@ def test_what_is_put_into_a_list_later_is_refused_when_parameters_are_looked_for
             look(Careless())
 
 
-def test_a_container_that_holds_itself_is_taken():
+def test_a_container_that_contains_itself_is_accepted():
     model, content = nn.Module(), [1]
     content.append(content)
     model.content = content
@@ -88,7 +88,7 @@ def test_a_container_that_holds_itself_is_taken():
 
 
 @pytest.mark.parametrize("value", [np.zeros((2, 3)), ta.zeros((2, 3)), 1.0])
-def test_only_a_parameter_takes_a_parameter_s_place(value):
+def test_only_a_parameter_or_none_replaces_a_parameter(value):
     layer = nn.Linear(2, 3)
     with pytest.raises(TypeError, match=r"Linear\.weight is a Parameter.*weight\.data = "):
         layer.weight = value
@@ -199,7 +199,7 @@ def test_train_and_eval_reach_every_module():
     assert all(module.training for module in model.modules())
 
 
-def test_evaluating_gives_every_module_its_own_mode_back_also_after_an_exception():
+def test_evaluating_restores_the_mode_of_every_module_also_after_an_exception():
     model = Pair()
     model.first.eval()
     with pytest.raises(ZeroDivisionError), nn.evaluating(model):
@@ -250,11 +250,15 @@ def test_zero_grad_can_leave_zeros():
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: nn.ModuleList(nn.Linear(2, 3)), TypeError, "got one Linear"),
+        (lambda: nn.ModuleList(nn.Linear(2, 3)), TypeError, "got a Linear"),
         (lambda: nn.ALiBi(0), ValueError, "heads must be at least 1"),
         (lambda: nn.MultiHeadAttention(8, 2, alibi=nn.ALiBi(4)), ValueError, "for 4 heads"),
-        (lambda: nn.MultiHeadAttention(8, 2, rotary=nn.Rotary(8)), ValueError, "heads of 8"),
-        (lambda: nn.GRU(8, 4)(ta.ones((2, 0, 8))), ValueError, "one token at least"),
+        (
+            lambda: nn.MultiHeadAttention(8, 2, rotary=nn.Rotary(8)),
+            ValueError,
+            "head_dim 8, expected .* 4",
+        ),
+        (lambda: nn.GRU(8, 4)(ta.ones((2, 0, 8))), ValueError, "at least one token"),
         (lambda: nn.Linear(-1, 3), ValueError, "got -1, 3"),
         (lambda: nn.Identity().register_forward_hook(3), TypeError, "got 3"),
         (lambda: nn.MultiHeadAttention(8, heads=0), ValueError, "among 0 heads"),
@@ -283,7 +287,7 @@ def test_zero_grad_and_freezing():
     assert not model(ta.ones((1, 3))).requires_grad
 
 
-def test_deepcopy_is_independent_keeps_ties_and_leaves_hooks_and_graphs_behind(device):
+def test_deepcopy_is_independent_keeps_tied_weights_and_drops_hooks_and_graphs(device):
     model = Pair(device).eval()
     model.register_forward_hook(lambda module, args, output: 1 / 0)
     model.first.register_forward_hook(lambda module, args, output: None)
@@ -343,7 +347,7 @@ def test_a_module_list_can_be_changed_like_a_list():
 
 
 def test_module_list_takes_modules_only_and_slices():
-    with pytest.raises(TypeError, match="holds modules, got int"):
+    with pytest.raises(TypeError, match="expected a module, got int"):
         nn.ModuleList([1])
     model = nn.Sequential(nn.Linear(2, 3), nn.Activation("relu"), nn.Linear(3, 1))
     head = model[:2]

@@ -1,4 +1,4 @@
-"""Positions: their values, and what makes each kind know the order of tokens."""
+"""Position encodings: their values, and the properties that depend on the order of tokens."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ def test_learned_positions_are_added_from_where_the_cache_ends(device, random):
     x = random.normal(size=(2, 3, 4))
     y = layer(ta.tensor(x, device=device), start=2)
     np.testing.assert_allclose(y.numpy(), x + layer.weight.numpy()[2:5])
-    with pytest.raises(ValueError, match="7 positions do not fit: there are 6"):
+    with pytest.raises(ValueError, match="7 positions do not fit: expected at most 6"):
         layer(ta.tensor(x, device=device), start=4)
 
 
 @pytest.mark.parametrize(
     "make", [lambda: nn.LearnedPositions(6, 4), lambda: nn.SinusoidalPositions(4)]
 )
-def test_given_positions_stand_for_those_of_the_order(make, device, random):
+def test_given_positions_replace_the_default_ones(make, device, random):
     layer = make().to("float64").to(device)
     x = ta.tensor(random.normal(size=(2, 3, 4)), device=device)
     positions = ta.tensor([[0, 1, 2], [0, 0, 1]], device=device)._data
@@ -63,7 +63,7 @@ def test_rotary_counts_from_where_the_cache_ends(device, random):
 
 
 def test_rotary_refuses_an_odd_head():
-    with pytest.raises(ValueError, match="a head has 5"):
+    with pytest.raises(ValueError, match="even head_dim, got 5"):
         nn.Rotary(5)
 
 

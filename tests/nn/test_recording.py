@@ -1,4 +1,4 @@
-"""``Module.record``: values and gradients of what passes through a model."""
+"""``Module.record``: outputs of submodules and their gradients."""
 
 import gc
 import weakref
@@ -67,12 +67,12 @@ def test_a_frozen_model_is_recorded_without_gradients(block):
     assert record["norm2"].gradient is None and record["norm2"].value.shape == (3, 8)
 
 
-def test_a_pattern_that_fits_nothing_is_refused_with_the_names_there_are(block):
+def test_a_pattern_that_matches_nothing_raises_with_the_names_of_the_modules(block):
     with pytest.raises(ValueError, match=r"attention\.query"):
         block.record("atention")
 
 
-def test_an_unrecorded_name_says_what_there_is(block):
+def test_an_unrecorded_name_raises_with_the_recorded_names(block):
     with block.record("norm1", "norm2") as record:
         block(ta.zeros((3, 8)))
     with pytest.raises(KeyError, match="norm1, norm2"):
@@ -85,7 +85,7 @@ def test_hooks_are_removed_when_the_block_raises(block):
     assert not any(module.is_watched for module in block.modules())
 
 
-def test_what_was_recorded_dies_with_its_last_reference(block):
+def test_recorded_tensors_are_freed_with_their_last_reference(block):
     gc.disable()
     try:
         with block.record() as record:

@@ -1,4 +1,4 @@
-"""GRU and causal convolution: PyTorch's values, order in time, and states that can be handed on."""
+"""GRU and causal convolution: PyTorch's values, order in time, and states that can be passed on."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_gru_equals_pytorchs(device, x):
     np.testing.assert_allclose(gru(x).numpy(), expected, atol=1e-12)
 
 
-def test_gru_goes_on_from_a_state(device, x):
+def test_gru_continues_from_a_state(device, x):
     gru = nn.GRU(3, 4).to("float64").to(device)
     whole = gru(x)
     rest = gru(x[:, 2:], state=whole[:, 1])
@@ -42,12 +42,12 @@ def test_convolution_equals_pytorchs_with_zeros_on_the_left(dilation, device, x)
 
 
 @pytest.mark.parametrize("kernel_size", [1, 3])
-def test_convolution_goes_on_from_its_memory(kernel_size, device, x):
+def test_convolution_continues_from_its_state(kernel_size, device, x):
     layer = nn.CausalConvolution(3, 5, kernel_size, dilation=2).to("float64").to(device)
     whole = layer(x).numpy()
-    memory, parts = None, []
+    state, parts = None, []
     for start, stop in ((0, 1), (1, 2), (2, 6)):
-        y, memory = layer.with_memory(x[:, start:stop], memory)
+        y, state = layer.forward_with_state(x[:, start:stop], state)
         parts.append(y.numpy())
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, atol=1e-14)
 

@@ -1,4 +1,4 @@
-"""TransformerBlock: where the norms stand, and what dropout reaches."""
+"""TransformerBlock: placement of the norms, and the reach of dropout."""
 
 import numpy as np
 import pytest

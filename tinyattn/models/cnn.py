@@ -48,7 +48,7 @@ class CNNBlock(Module):
 
     def forward(self, x, before=None):
         """The output, and what the convolution must remember for the tokens after these."""
-        y, memory = self.convolution.with_memory(self.norm(x), before)
+        y, memory = self.convolution.forward_with_state(self.norm(x), before)
         return x + self.dropout(self.contract(self.activation(y))), memory
 
 

@@ -1,4 +1,4 @@
-"""Modules: layers and the blocks that models are made of, named as in PyTorch."""
+"""Modules: layers and blocks for building models, named as in PyTorch."""
 
 from ..autograd import pytorch_names
 from .activations import GELU, Activation, ReLU, Sigmoid, SiLU, Tanh

@@ -1,4 +1,4 @@
-"""Activation functions as layers: by class, as in PyTorch, or by name."""
+"""Activation functions as layers: one class each, as in PyTorch, or by name."""
 
 from ..ops import gelu, relu, sigmoid, silu, square, tanh
 from .module import Module
@@ -17,7 +17,7 @@ ACTIVATIONS = {
 class Activation(Module):
     """A nonlinearity by name: gelu (exact), gelu_tanh (its approximation), relu, relu_squared, silu, tanh, sigmoid.
 
-    Source of relu_squared: D. So et al., "Primer" (2021); of the others see the operations.
+    Source: relu_squared: D. So et al., "Primer" (2021); for the others see the operations.
 
     >>> import tinyattn as ta
     >>> Activation("relu_squared")(ta.tensor([-1.0, 3.0])).tolist()
@@ -90,7 +90,7 @@ class GELU(Module):
     """The Gaussian error linear unit of every element: see ``gelu``.
 
     Args:
-        approximate: ``"none"`` for the exact one, ``"tanh"`` for the approximation that GPT-2 uses.
+        approximate: ``"none"`` for the exact function, ``"tanh"`` for the approximation of GPT-2.
 
     >>> import tinyattn as ta
     >>> ta.nn.GELU()(ta.tensor([0.0, 100.0])).tolist()

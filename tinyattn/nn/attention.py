@@ -1,4 +1,4 @@
-"""Multi-head attention as a layer: projections around scaled dot-product attention."""
+"""The multi-head attention layer."""
 
 import math
 
@@ -14,7 +14,7 @@ QK_NORM_EPS = 1e-6
 
 
 class MultiHeadAttention(Module):
-    """Several attention heads side by side, each with its own projections of the tokens.
+    """Several attention heads in parallel, each with its own projections of the tokens.
 
     With x the tokens and, for each head, Q = x W_Q, K = x W_K, V = x W_V:
         head = softmax(Q K^T / sqrt(head_dim)) V,        output = (head_1, ..., head_h) W_O.
@@ -22,9 +22,9 @@ class MultiHeadAttention(Module):
     Args:
         dim: length of a token's vector.
         heads: number of heads; must divide ``dim``.
-        causal: whether a token sees itself and earlier ones only.
-        kind: how attention is computed, as in ``scaled_dot_product_attention``: one of ``attention_kinds()``.
-        dropout: probability of dropping an attention weight, in training.
+        causal: whether a token sees only itself and earlier tokens.
+        kind: the attention kind, one of ``attention_kinds()``.
+        dropout: probability of dropping an attention weight, in training mode.
         bias: whether the projections have biases.
         rotary: a ``Rotary`` that rotates queries and keys, or None.
         alibi: an ``ALiBi`` that adds a bias to the scores, or None.
@@ -34,11 +34,11 @@ class MultiHeadAttention(Module):
     Attributes:
         query, key, value, project: the four ``Linear`` layers.
         scores, weights: identity modules applied to the scores before the mask and to the weights after the softmax.
-            While one of them has a forward hook, attention is computed densely, so that the hook can observe and
-            replace (..., heads, q_len, k_len).
+            While either has a forward hook, attention is computed densely, so that the hook can observe and replace
+            (..., heads, q_len, k_len).
 
     Raises:
-        ValueError: for heads that do not divide ``dim``, an unknown kind, and what a kind does not support.
+        ValueError: for heads that do not divide ``dim``, an unknown kind, and features that the kind does not support.
         TypeError: for an option that the kind does not have.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalised queries and keys:
@@ -72,10 +72,10 @@ class MultiHeadAttention(Module):
         if alibi is not None and not found.supports("alibi"):
             raise ValueError(f"{kind} attention does not support ALiBi")
         if alibi is not None and len(alibi.slopes) != heads:
-            raise ValueError(f"ALiBi has slopes for {len(alibi.slopes)} heads, there are {heads}")
+            raise ValueError(f"ALiBi has slopes for {len(alibi.slopes)} heads, expected {heads}")
         if rotary is not None and rotary.head_dim != dim // heads:
             raise ValueError(
-                f"Rotary rotates heads of {rotary.head_dim}, these have {dim // heads}"
+                f"Rotary has head_dim {rotary.head_dim}, expected dim / heads = {dim // heads}"
             )
         if dropout and not found.supports("dropout"):
             raise ValueError(
@@ -98,17 +98,18 @@ class MultiHeadAttention(Module):
         self.project = Linear(dim, dim, bias=bias)
 
     def forward(self, x, *, mask=None, cache=None, positions=None, return_weights=False):
-        """Attention of the tokens ``x`` to each other, and to those in ``cache``.
+        """Attention of the tokens ``x`` to each other and to the tokens in ``cache``.
 
         Args:
             x: (..., length, dim).
-            mask: booleans that broadcast to (..., heads, length, all lengths), True where a query may see a key;
-                ``causal`` holds besides.
-            cache: a ``KeyValueCache``, to which the tokens' keys and values are added, or for linear attention their
-                sums.
-            positions: the position of every key, those in the cache included, for ``rotary`` and ``alibi``: integers
-                (..., all lengths), an array of the device; by default 0, 1, 2, ... A window counts keys instead.
-            return_weights: whether to return the weights too, (..., heads, length, all lengths).
+            mask: booleans that broadcast to (..., heads, length, total length), True where a query may see a key;
+                combined with ``causal``.
+            cache: a ``KeyValueCache``, which is extended with the keys and values of the tokens, or for linear
+                attention with their prefix sums.
+            positions: the position of every key, including those in the cache, for ``rotary`` and ``alibi``: integers
+                (..., total length), an array on the device; by default 0, 1, 2, ... Window attention counts keys
+                instead.
+            return_weights: whether to also return the weights, (..., heads, length, total length).
 
         Returns:
             (..., length, dim).
@@ -125,21 +126,21 @@ class MultiHeadAttention(Module):
             q = self.rotary(q, start, new)
             k = self.rotary(k, start, new)
         kind = attention_kind(self.kind)
-        sums_up = (
+        use_prefix_sums = (
             cache is not None
             and cache.keys is None
             and kind.prefix_state is not None
             and self.causal
             and mask is None
         )
-        if cache is not None and not sums_up:
+        if cache is not None and not use_prefix_sums:
             k, v = cache.extend(k, v)
 
         weights = None
         mask = getattr(mask, "_data", mask)
         if return_weights or self.scores.is_watched or self.weights.is_watched:
             y, weights = self._attend_densely(kind, q, k, v, mask, positions)
-        elif sums_up:
+        elif use_prefix_sums:
             y = cache.attend_with_sums(kind.prefix_state, q, k, v, **kind.complete(self.options))
         else:
             y = self._attend(kind, q, k, v, mask, positions)
@@ -160,11 +161,11 @@ class MultiHeadAttention(Module):
         return scaled_dot_product_attention(q, k, v, mask=mask, dropout_p=dropout_p, **arguments)
 
     def _attend_densely(self, kind, q, k, v, mask, positions):
-        """Attention composed of recorded operations; the scores and weights pass through ``scores`` and ``weights``."""
+        """Dense attention of recorded operations, with the modules ``scores`` and ``weights`` as hooks."""
         if not kind.has_weights:
-            raise ValueError(f"{self.kind} attention has no scores and weights to look at")
+            raise ValueError(f"{self.kind} attention has no scores and weights")
 
-        def shifted(scores):
+        def biased(scores):
             if self.alibi is not None:
                 scores = scores + self.alibi.bias(q, k, positions)
             return self.scores(scores)
@@ -175,7 +176,7 @@ class MultiHeadAttention(Module):
             v,
             mask=kind.mask(q, k, mask, self.causal, self.options),
             dropout_p=self.dropout.p if self.training else 0.0,
-            on_scores=shifted,
+            on_scores=biased,
             on_weights=self.weights,
         )
 

@@ -1,4 +1,4 @@
-"""Key-value cache: with it each new token costs one query."""
+"""Key-value cache for incremental decoding."""
 
 from ..autograd import Tensor
 from ..backend import array_namespace, backend_of
@@ -10,8 +10,8 @@ class KeyValueCache:
 
     Attributes:
         keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are stored after
-            normalisation and rotary positions, ready for the scores.
-        sums: in their place the ``prefix_state`` of an attention kind that has one, whose size does not grow.
+            normalisation and rotary positions.
+        sums: the ``prefix_state`` of an attention kind that has one, instead of keys and values; its size is constant.
         length: number of tokens processed.
 
     >>> import tinyattn as ta
@@ -24,10 +24,8 @@ class KeyValueCache:
     """
 
     def __init__(self):
-        self._keys = (
-            None  # tensors (..., heads, capacity, head_dim), the first ``length`` rows are in use
-        )
-        self._values = None
+        # Tensors (..., heads, capacity, head_dim), of which the first ``length`` rows are in use.
+        self._keys = self._values = None
         self.sums = None
         self.length = 0
 
@@ -40,30 +38,27 @@ class KeyValueCache:
         return None if self._values is None else _first_rows(self._values, self.length)
 
     def extend(self, keys, values):
-        """Append the keys and values of new tokens, and return those of all tokens.
+        """Append the keys and values of new tokens; returns those of all tokens.
 
         Raises:
-            ValueError: if only running sums of the earlier tokens exist, or if these belong to another number of
-                sequences, or have another dtype or device.
+            ValueError: if the cache contains prefix sums, or keys of another batch shape, dtype or device.
         """
         if self.sums is not None:
             raise ValueError(
-                "the tokens seen so far are one running sum, from which padding cannot be told: "
-                "give padding_mask from the first tokens on"
+                "the cache contains prefix sums, which cannot be masked afterwards: "
+                "pass padding_mask from the first tokens on"
             )
         new = keys.shape[-2]
         if self._keys is not None and self._keys.shape[:-2] != keys.shape[:-2]:
             raise ValueError(
-                f"the cache holds keys of shape {self.keys.shape}, got further ones of shape {keys.shape}: "
-                "expected the same sequences; begin a new cache for others"
+                f"the cache contains keys of shape {self.keys.shape}, got new ones of shape {keys.shape}: "
+                "expected the same sequences; create a new cache for others"
             )
-        if self._keys is not None and (self._keys.dtype, self._keys.device) != (
-            keys.dtype,
-            keys.device,
-        ):
+        kind = keys.dtype, keys.device
+        if self._keys is not None and (self._keys.dtype, self._keys.device) != kind:
             raise ValueError(
-                f"the cache holds {self._keys.dtype} keys on {self._keys.device}, got {keys.dtype} ones on "
-                f"{keys.device}: begin a new cache after moving the model"
+                f"the cache contains {self._keys.dtype} keys on {self._keys.device}, got {keys.dtype} keys on "
+                f"{keys.device}: create a new cache after moving the model"
             )
         if keys.requires_grad or values.requires_grad:
             if self._keys is not None:
@@ -79,36 +74,36 @@ class KeyValueCache:
         return self.keys, self.values
 
     def reserve(self, length, keys, values):
-        """Allocate memory for ``length`` tokens, and at least for twice as many as there are.
+        """Allocate memory for ``length`` tokens in total; the capacity at least doubles.
 
         Args:
-            length: number of tokens, the present ones included.
-            keys, values: tensors of the shape (..., heads, any length, head_dim), dtype and device of new ones.
+            length: number of tokens, including those in the cache.
+            keys, values: tensors of the shape (..., heads, any length, head_dim), dtype and device of the new ones.
         """
         if self._keys is None or self._keys.shape[-2] < length:
             capacity = max(16, length, 2 * self.length)
-            self._keys = self._moved(self._keys, keys, capacity)
-            self._values = self._moved(self._values, values, capacity)
+            self._keys = self._reallocated(self._keys, keys, capacity)
+            self._values = self._reallocated(self._values, values, capacity)
 
-    def room_for_one(self):
-        """Count one more token of a single text; its key and value are for the caller to write.
+    def append_uninitialised(self):
+        """Append one token of a single text; the caller writes its key and value.
 
         Returns:
-            Keys and values, arrays (heads, capacity, head_dim); the new ones belong to row ``length - 1``.
+            Keys and values, arrays (heads, capacity, head_dim), to be written in row ``length - 1``.
         """
         self.reserve(self.length + 1, self._keys, self._values)
         self.length += 1
         return self._keys._data[0], self._values._data[0]
 
-    def _moved(self, old, like, capacity):
+    def _reallocated(self, old, like, capacity):
         shape = (*like.shape[:-2], capacity, like.shape[-1])
-        room = backend_of(like._data).empty(shape, like.dtype)
+        buffer = backend_of(like._data).empty(shape, like.dtype)
         if old is not None:
-            room[..., : self.length, :] = old._data[..., : self.length, :]
-        return Tensor._wrap(room)
+            buffer[..., : self.length, :] = old._data[..., : self.length, :]
+        return Tensor._wrap(buffer)
 
     def attend_with_sums(self, prefix_state, q, k, v, **options):
-        """Causal attention of new tokens to themselves, and to all earlier ones by their running sums.
+        """Causal attention of new tokens to each other, and to earlier tokens through their prefix sums.
 
         Args:
             prefix_state: the attribute of an ``AttentionKind``.
@@ -127,7 +122,7 @@ def _first_rows(tensor, length):
 
 
 class ModelCache:
-    """A ``KeyValueCache`` for each block of a model, and the padding mask of the tokens processed so far.
+    """A ``KeyValueCache`` for each block of a model, and the padding mask of the tokens so far.
 
     >>> ModelCache(layers=2).length
     0
@@ -143,7 +138,7 @@ class ModelCache:
         return self.layers[0].length
 
     def extend_padding_mask(self, padding_mask, shape):
-        """Append the padding mask of new tokens, of ``shape``; returns that of all tokens, None if none is padding."""
+        """Append the padding mask of new tokens, of ``shape``; returns the mask of all tokens, None without padding."""
         if padding_mask is None and self.padding_mask is None:
             return None
         like = padding_mask if padding_mask is not None else self.padding_mask

@@ -1,4 +1,4 @@
-"""Modules that hold modules in order."""
+"""Containers of modules: ModuleList, Sequential and Identity."""
 
 import itertools
 
@@ -7,7 +7,7 @@ from .module import Module
 
 
 class ModuleList(Module):
-    """A list whose modules are found: their parameters are trained and saved, named by position.
+    """A list of submodules, named by position; their parameters are trained and saved.
 
     >>> from tinyattn import nn
     >>> layers = ModuleList([nn.Linear(2, 3), nn.Linear(3, 1)])
@@ -17,18 +17,20 @@ class ModuleList(Module):
 
     def __init__(self, modules=()):
         if isinstance(modules, Module) and not isinstance(modules, ModuleList):
-            raise TypeError(f"ModuleList takes a list of modules, got one {type(modules).__name__}")
+            raise TypeError(
+                f"ModuleList takes a list of modules, got a {type(modules).__name__}: write [module]"
+            )
         self.extend(modules)
 
     def append(self, module):
-        """Add a module at the end; returns the list."""
+        """Append a module; returns the list."""
         if not isinstance(module, Module):
-            raise TypeError(f"a {type(self).__name__} holds modules, got {type(module).__name__}")
+            raise TypeError(f"{type(self).__name__} expected a module, got {type(module).__name__}")
         setattr(self, str(len(self)), module)
         return self
 
     def extend(self, modules):
-        """Add several modules at the end; returns the list."""
+        """Append several modules; returns the list."""
         for module in listed(modules, "modules"):
             self.append(module)
         return self
@@ -53,20 +55,19 @@ class ModuleList(Module):
     def _of(modules):
         return ModuleList(modules)
 
-    def __repr__(self):
-        """Neighbours that read alike are shown once, with their number."""
-        lines = []
-        texts = [repr(child) for _, child in self.named_children()]
-        for text, group in itertools.groupby(enumerate(texts), key=lambda pair: pair[1]):
-            positions = [position for position, _ in group]
-            many = len(positions) > 1
-            label = f"{positions[0]} to {positions[-1]}" if many else f"{positions[0]}"
-            lines.append(f"  {label}: " + text.replace("\n", "\n  "))
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+    def _displayed_children(self):
+        return list(grouped(self.named_children()))
+
+
+def grouped(children):
+    """Merge neighbouring modules of the same ``repr``: yields (label, module), such as ``("0 to 3", block)``."""
+    for _, group in itertools.groupby(children, key=lambda child: repr(child[1])):
+        (first, module), *others = group
+        yield (f"{first} to {others[-1][0]}" if others else first), module
 
 
 class Sequential(ModuleList):
-    """Modules one after the other: each takes the output of the one before.
+    """A chain of modules: each one is applied to the output of the previous one.
 
     >>> import tinyattn as ta
     >>> from tinyattn import nn
@@ -89,7 +90,7 @@ class Sequential(ModuleList):
 
 
 class Identity(Module):
-    """Returns its input: a named place where hooks can see, or replace, a value that no layer returns.
+    """Return the input: a named place for hooks that observe or replace an intermediate value.
 
     >>> Identity()(3)
     3

@@ -1,4 +1,4 @@
-"""Convolution along a sequence that does not look ahead."""
+"""Causal convolution along a sequence."""
 
 import math
 
@@ -11,22 +11,22 @@ from .parameter import Parameter
 
 
 class CausalConvolution(Module):
-    """Each token's output is an affine map of itself and the tokens just before it.
+    """A one-dimensional convolution in which an output depends only on the current and earlier tokens.
 
         y_t = sum_j x_{t - (kernel_size - 1 - j) dilation} W_j + b,        with x = 0 before the first token.
 
-    The tokens that one output sees are laid side by side, so that the sum is one matrix product.
+    The tokens of each output are concatenated along the features, so that the sum is one matrix product.
 
     Args:
         in_channels: length of a token's vector.
         out_channels: length of an output's vector.
-        kernel_size: how many tokens an output sees, the present one included.
-        dilation: how far apart they lie.
-        bias: whether b is added.
+        kernel_size: number of tokens that an output depends on, including the current one.
+        dilation: distance between these tokens.
+        bias: whether to add b.
 
     Attributes:
-        weight: W_0, W_1, ... one below the other, (kernel_size * in_channels, out_channels); the last is for the
-            present token.
+        weight: W_0, W_1, ... stacked vertically, (kernel_size * in_channels, out_channels); the last one applies to
+            the current token.
         bias: (out_channels,), or None.
 
     Source: A. van den Oord et al., "WaveNet" (2016), section 2.1.
@@ -49,13 +49,13 @@ class CausalConvolution(Module):
 
     def forward(self, x):
         """(..., length, in_channels) to (..., length, out_channels)."""
-        return self.with_memory(x, None)[0]
+        return self.forward_with_state(x, None)[0]
 
-    def with_memory(self, x, before):
-        """The output, and what to pass as ``before`` with the tokens that follow.
+    def forward_with_state(self, x, before):
+        """The output, and the state to pass as ``before`` with the next tokens.
 
         Args:
-            before: the last (kernel_size - 1) dilation tokens before ``x``; None where ``x`` is the beginning.
+            before: the last (kernel_size - 1) dilation tokens before ``x``; None if ``x`` starts the sequence.
         """
         reach = (self.kernel_size - 1) * self.dilation
         length = x.shape[-2]

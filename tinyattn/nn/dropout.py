@@ -1,11 +1,11 @@
-"""Dropout as a layer."""
+"""The dropout layer."""
 
 from ..ops import dropout
 from .module import Module
 
 
 class Dropout(Module):
-    """In training, zeroes each element with probability ``p`` and divides the others by 1 - p; else does nothing.
+    """In training mode, zero elements with probability ``p`` and divide the others by 1 - p; in eval mode, do nothing.
 
     Raises:
         ValueError: for ``p`` outside [0, 1].

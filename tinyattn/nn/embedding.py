@@ -1,4 +1,4 @@
-"""A learned vector for each token."""
+"""The embedding layer: a learned vector for each token."""
 
 from ..ops import embedding
 from .initialisation import normal
@@ -7,17 +7,17 @@ from .parameter import Parameter
 
 
 class Embedding(Module):
-    """The row of a table for each id.
+    """Look up the row of a table for each id.
 
     Args:
-        num_embeddings: rows, the number of different ids.
+        num_embeddings: number of rows, that is of different ids.
         embedding_dim: length of a row.
 
     Attributes:
-        weight: (num_embeddings, embedding_dim), starts as N(0, 1), as in PyTorch.
+        weight: (num_embeddings, embedding_dim), initialised with N(0, 1), as in PyTorch.
 
     Raises:
-        IndexError: on calling it with an id outside 0 .. num_embeddings - 1, on every device.
+        IndexError: from ``forward``, for an id outside 0 .. num_embeddings - 1, on every device.
 
     >>> import tinyattn as ta
     >>> ta.nn.Embedding(10, 4)(ta.tensor([[1, 2, 2]])).shape

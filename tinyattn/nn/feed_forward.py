@@ -1,4 +1,4 @@
-"""The feed-forward layer of a transformer: what each token does by itself."""
+"""The feed-forward layer of a transformer, applied to each token."""
 
 from .activations import Activation
 from .dropout import Dropout
@@ -7,14 +7,14 @@ from .module import Module
 
 
 class FeedForward(Module):
-    """Out of the residual stream into a wider space, a nonlinearity, and back: activation(x W1 + b1) W2 + b2.
+    """Two affine maps with a nonlinearity between them: activation(x W1 + b1) W2 + b2.
 
     Args:
         dim: length of a token's vector.
-        hidden_dim: width in between, 4 dim by default.
+        hidden_dim: width of the hidden layer, 4 dim by default.
         activation: see ``Activation``.
-        bias: whether b1 and b2 are there.
-        dropout: probability, applied to the output.
+        bias: whether to add b1 and b2.
+        dropout: dropout probability of the output.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.3.
 

@@ -1,14 +1,15 @@
-"""A module as a notebook shows it: a tree that opens and closes, each part with its settings and parameters.
+"""HTML representation of a module for notebooks: a collapsible tree with settings and parameter counts.
 
-Colours are the page's own, so that light and dark themes both have their contrast; every text is escaped.
+Colours are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
 """
 
 import html
-import itertools
+
+from .containers import grouped
 
 
 def module_html(module):
-    """HTML of a module and all below it; neighbours that read alike are shown once.
+    """HTML of a module and its submodules; neighbours of the same ``repr`` are merged.
 
     >>> from tinyattn import nn
     >>> "Linear(2, 3), 9 parameters" in module_html(nn.Sequential(nn.Linear(2, 3)))
@@ -26,11 +27,7 @@ def _tree(label, module, is_open=False):
     children = module.named_children()
     if not children:
         return f"<div>{heading}</div>"
-    parts = []
-    for _, group in itertools.groupby(children, key=lambda child: repr(child[1])):
-        names = [(name, child) for name, child in group]
-        (first, child), (last, _) = names[0], names[-1]
-        parts.append(_tree(first if first == last else f"{first} to {last}", child))
+    parts = [_tree(name, child) for name, child in grouped(children)]
     return (
         f"<details{' open' if is_open else ''}><summary>{heading}</summary>"
         f'<div style="margin-left:1.5em">{"".join(parts)}</div></details>'

@@ -1,4 +1,4 @@
-"""Initial weights: drawn on the host from the default random stream, so that a seed means the same on every device."""
+"""Weight initialisation: drawn on the host, so that a seed gives the same weights on every device."""
 
 import math
 
@@ -9,24 +9,24 @@ from .placement import overwrite
 
 
 def normal(shape, deviation):
-    """float32 draws of the normal distribution around 0, a host array."""
+    """float32 samples of the normal distribution with mean 0, a host array."""
     return default_random().normal(0.0, deviation, shape).astype(np.float32)
 
 
 def uniform(shape, bound):
-    """float32 draws of the uniform distribution on [-bound, bound), a host array."""
+    """float32 samples of the uniform distribution on [-bound, bound), a host array."""
     return default_random().uniform(-bound, bound, shape).astype(np.float32)
 
 
 def initialise_like_gpt2(model, residual_projections, layers):
-    """Weights of every Linear and Embedding N(0, 0.02^2), biases 0, projections into the residual stream smaller.
+    """Initialise every Linear and Embedding with N(0, 0.02^2) and biases with 0, with smaller residual projections.
 
-    Each of the ``layers`` blocks adds two terms to the residual stream. Dividing the deviation of what they are
-    projected with by sqrt(2 layers) keeps the stream's variance from growing with depth.
+    Each of the ``layers`` blocks adds two terms to the residual stream. Dividing the standard deviation of their
+    projections by sqrt(2 layers) keeps the variance of the stream from growing with depth.
 
     Args:
-        model: a module; what it holds is overwritten, in the order of its parameters.
-        residual_projections: the Linear layers whose output is added to the residual stream.
+        model: a module; its weights are overwritten, in the order of its parameters.
+        residual_projections: the Linear layers that project into the residual stream.
         layers: number of blocks.
 
     Source: A. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.3.

@@ -1,4 +1,4 @@
-"""The affine layer."""
+"""The linear (affine) layer."""
 
 import math
 
@@ -12,17 +12,17 @@ class Linear(Module):
     """The affine map x W + b of the last axis.
 
     Args:
-        in_features: length of the input's last axis.
-        out_features: length of the output's.
-        bias: whether b is added.
-        parts: how many matrices lie side by side in W, such as 3 for the projections to queries, keys and values.
-            It changes nothing here; Muon makes each of them orthogonal by itself.
+        in_features: length of the last axis of the input.
+        out_features: length of the last axis of the output.
+        bias: whether to add b.
+        parts: number of matrices concatenated in W, such as 3 for the projections to queries, keys and values. It does
+            not affect this layer; Muon orthogonalises each part separately.
 
     Attributes:
-        weight: W, (in_features, out_features): a column for each output. PyTorch stores the transpose.
+        weight: W, (in_features, out_features). PyTorch stores the transpose.
         bias: b, (out_features,), or None.
 
-    Both start uniform on +-1/sqrt(in_features), as in PyTorch.
+    Both are initialised uniformly on +-1/sqrt(in_features), as in PyTorch.
 
     >>> import tinyattn as ta
     >>> ta.nn.Linear(3, 2)(ta.tensor([[1.0, 2.0, 3.0]])).shape
@@ -32,7 +32,7 @@ class Linear(Module):
     def __init__(self, in_features, out_features, bias=True, parts=1):
         if in_features < 0 or out_features < 0 or parts < 1:
             raise ValueError(
-                f"in_features and out_features must be at least 0, and parts 1, got {in_features}, "
+                f"in_features and out_features must be at least 0 and parts at least 1, got {in_features}, "
                 f"{out_features} and {parts}"
             )
         if out_features % parts:

@@ -7,7 +7,7 @@ from .module import Module
 
 @contextlib.contextmanager
 def evaluating(model):
-    """Switch to eval mode inside a ``with`` block; every module returns to its own mode, also after an exception.
+    """Switch to eval mode inside a ``with`` block and restore the mode of every module, also after an exception.
 
     Args:
         model: a module, or the list ``model.modules()``, which saves traversing the module for each call.

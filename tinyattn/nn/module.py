@@ -1,9 +1,10 @@
-"""Module: a function with parameters, made of other such functions."""
+"""Module: the base class of all layers and models."""
 
 import copy
 from collections.abc import Mapping
 
 from ..autograd import Tensor
+from ..autograd.tensor import HookHandle
 from ..backend import get_backend, native_dtype
 from ..ops import zeros_like
 from .parameter import Parameter
@@ -13,16 +14,15 @@ CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class Module:
-    """The base of every layer and model: write ``forward``, and assign parameters and modules as attributes.
+    """The base class of all layers and models: define ``forward``, and assign parameters and modules as attributes.
 
-    Parameters and modules are found by looking at the attributes, in the order of their assignment. A plain Tensor
-    among them is a constant: it moves with ``to`` and is not part of ``state_dict``. Calling ``super().__init__()`` is
-    allowed and not needed.
+    Parameters and submodules are the attributes of these types, in the order of assignment. A plain Tensor attribute is
+    a constant: it moves with ``to`` and is not part of ``state_dict``. Calling ``super().__init__()`` is optional.
 
     Raises:
-        TypeError: for a list, tuple, dict or set that holds parameters or modules, where they would be overlooked: on
-            assigning it, and where they were put into it later, on looking for parameters. For anything but another
-            one, or None, in the place of a parameter or module.
+        TypeError: for a list, tuple, dict or set of parameters or modules, which would not be registered. It is raised
+            on assignment, or by ``named_parameters`` if they were added to the container later. Also for assigning
+            anything but a parameter or None to a parameter, or anything but a module or None to a submodule.
 
     >>> import tinyattn as ta
     >>> class Scale(Module):
@@ -42,7 +42,7 @@ class Module:
     _forward_hooks = None
 
     def forward(self, *args, **kwargs):
-        """What calling the module computes."""
+        """Compute the output of the module; subclasses must override it."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args, **kwargs):
@@ -55,85 +55,72 @@ class Module:
         return output
 
     def __setattr__(self, name, value):
-        self._refuse_overlooked(name, value)
-        held = vars(self).get(name)
+        self._check_container(name, value)
+        current = vars(self).get(name)
         for kind, advice in (
-            (Parameter, f"{name}.data = ... writes into it"),
+            (Parameter, f"write {name}.data = ... to change its content"),
             (Module, "assign a module"),
         ):
-            if isinstance(held, kind) and not isinstance(value, (kind, type(None))):
+            if isinstance(current, kind) and not isinstance(value, (kind, type(None))):
                 raise TypeError(
-                    f"{type(self).__name__}.{name} is a {type(held).__name__}, which a {type(value).__name__} cannot "
-                    f"replace: {advice}, and None takes it away"
+                    f"{type(self).__name__}.{name} is a {type(current).__name__}, which a {type(value).__name__} "
+                    f"cannot replace: {advice}, or assign None to remove it"
                 )
         object.__setattr__(self, name, value)
 
-    def _refuse_overlooked(self, name, value):
-        item = _overlooked(value) if isinstance(value, CONTAINERS) else None
+    def _check_container(self, name, value):
+        """Raise TypeError for a plain container of parameters or modules."""
+        item = _unregistered(value) if isinstance(value, CONTAINERS) else None
         if item is not None:
             raise TypeError(
-                f"{type(self).__name__}.{name} is a {type(value).__name__} that holds a "
-                f"{type(item).__name__}, which would be neither trained nor saved: "
-                "use nn.ModuleList, or give each an attribute of its own"
+                f"{type(self).__name__}.{name} is a {type(value).__name__} with a {type(item).__name__}, "
+                "which would be neither trained nor saved: use nn.ModuleList, or a separate attribute for each"
             )
 
-    # ------------------------------------------------------------------------------------------------ what it holds
+    # ------------------------------------------------------------------------------------ submodules and parameters
 
     def named_children(self):
-        """The modules among the attributes, as a list of (name, module)."""
+        """The direct submodules, as a list of (name, module)."""
         return [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
 
     def named_modules(self):
-        """This module, named ``""``, and all below it, each once, as a list of (dotted name, module)."""
-        found = []
+        """This module, named ``""``, and all submodules, each once, as a list of (dotted name, module)."""
+        return list(self._walk())
+
+    def modules(self):
+        """This module and all submodules, each once, as a list."""
+        return [module for _, module in self._walk()]
+
+    def _walk(self):
+        """Iterate over ``named_modules``."""
         seen = set()
         stack = [("", self)]
         while stack:
             name, module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            found.append((name, module))
-            prefix = f"{name}." if name else ""
-            stack.extend(
-                (prefix + child_name, child)
-                for child_name, child in reversed(module.named_children())
-            )
-        return found
-
-    def modules(self):
-        """This module and all below it, each once, as a list."""
-        return list(self._walk())
-
-    def _walk(self):
-        """``modules`` one by one, in the order of ``named_modules``."""
-        seen = set()
-        stack = [self]
-        while stack:
-            module = stack.pop()
             if id(module) not in seen:
                 seen.add(id(module))
-                yield module
-                children = [value for value in vars(module).values() if isinstance(value, Module)]
-                stack += reversed(children)
+                yield name, module
+                prefix = f"{name}." if name else ""
+                children = reversed(module.named_children())
+                stack += [(prefix + child_name, child) for child_name, child in children]
 
     def named_parameters(self):
-        """All parameters, as a list of (dotted name, parameter); one used twice comes once, by its first name."""
+        """All parameters, as a list of (dotted name, parameter); a shared one is listed once, by its first name."""
         found = {}
-        for name, module in self.named_modules():
+        for name, module in self._walk():
             prefix = f"{name}." if name else ""
             for attribute, value in vars(module).items():
                 if isinstance(value, Parameter):
                     found.setdefault(id(value), (prefix + attribute, value))
-                module._refuse_overlooked(attribute, value)
+                module._check_container(attribute, value)
         return list(found.values())
 
     def parameters(self):
-        """All parameters, each once, as a list: it can be gone through as often as wanted."""
+        """All parameters, each once, as a list (not a generator)."""
         return [parameter for _, parameter in self.named_parameters()]
 
     def parameter_count(self):
-        """The number of trained numbers; a parameter that is used twice counts once.
+        """The total number of elements of all parameters; a shared parameter counts once.
 
         >>> from tinyattn import nn
         >>> nn.Linear(2, 3).parameter_count()
@@ -141,12 +128,12 @@ class Module:
         """
         return sum(parameter.size for parameter in self.parameters())
 
-    # ------------------------------------------------------------------------------------------------- its state
+    # ------------------------------------------------------------------------------------------------------ state
 
     def state_dict(self):
         """A copy of every parameter as a NumPy array on the host, by dotted name.
 
-        A parameter that is used twice is there once, by its first name, so that the arrays share no memory.
+        A shared parameter is listed once, by its first name, so that the arrays share no memory.
 
         >>> from tinyattn import nn
         >>> {name: array.shape for name, array in nn.Linear(2, 3).state_dict().items()}
@@ -155,25 +142,25 @@ class Module:
         return {name: parameter.numpy() for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state, strict=True):
-        """Write the arrays of ``state``, as ``state_dict`` gives them, into the parameters.
+        """Copy the arrays of ``state``, a ``state_dict``, into the parameters.
 
-        Everything is checked before anything is written: after an error the module is as it was. Arrays are cast to
-        the parameters' dtype and moved to their device; nothing is broadcast.
+        Everything is checked before anything is written: an error leaves the module unchanged. Arrays are cast to the
+        parameters' dtype and moved to their device; nothing is broadcast.
 
         Args:
-            state: a dict of dotted names to arrays or tensors.
-            strict: whether the names must be the same; otherwise those that both know are loaded.
+            state: a dict from dotted names to arrays or tensors.
+            strict: whether the names must be the same; otherwise only the common ones are loaded.
 
         Returns:
-            The names that ``state`` lacks and those it has too many, two lists (both empty if strict).
+            The names missing in ``state`` and the unexpected ones, two lists (both empty if strict).
 
         Raises:
-            ValueError: if names differ (and ``strict``), or a shape does; it lists every difference.
-            TypeError: for what is no dict, and for a value that is no array of real numbers.
+            ValueError: if the names differ (and ``strict``) or a shape differs; the message lists every difference.
+            TypeError: if ``state`` is not a dict, or a value is not an array of real numbers.
         """
         if not isinstance(state, Mapping):
             raise TypeError(
-                f"state must be a dict of names to arrays, as state_dict() gives it, got {type(state).__name__}"
+                f"state must be a dict of names to arrays, as state_dict() returns, got {type(state).__name__}"
             )
         own = dict(self.named_parameters())
         missing = [name for name in own if name not in state]
@@ -182,54 +169,51 @@ class Module:
         if strict:
             differences += [f"{name} is missing" for name in missing]
             differences += [f"{name} is not a parameter of it" for name in unexpected]
-        arrays = {}
-        for name, parameter in own.items():
-            if name in missing:
-                continue
-            arrays[name] = array = saved_array(name, state[name])
-            if array.shape != parameter.shape:
-                differences.append(
-                    f"{name} has shape {array.shape}, the module's is {parameter.shape}"
-                )
+        arrays = {name: saved_array(name, state[name]) for name in own if name in state}
+        differences += [
+            f"{name} has shape {array.shape}, the module's is {own[name].shape}"
+            for name, array in arrays.items()
+            if array.shape != own[name].shape
+        ]
         if differences:
             raise ValueError(
                 f"this state does not fit {type(self).__name__}: {'; '.join(differences)}. "
-                "Build the module with the settings that it was saved with; nothing was changed"
+                "Build the module with the settings it was saved with; nothing was changed"
             )
         for name, array in arrays.items():
             overwrite(own[name], array)
         return missing, unexpected
 
     def train(self, mode=True):
-        """Switch this module and all below it to training (or with False, to evaluation); returns the module."""
+        """Switch this module and all submodules to training mode, or with False to eval mode; returns the module."""
         for module in self.modules():
             module.training = bool(mode)
         return self
 
     def eval(self):
-        """Switch this module and all below it to evaluation: no dropout; returns the module."""
+        """Switch this module and all submodules to eval mode (no dropout); returns the module."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad=True):
-        """Train all parameters, or with False freeze them; returns the module."""
+        """Set ``requires_grad`` of all parameters; False freezes them. Returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         return self
 
     def zero_grad(self, set_to_none=True):
-        """Forget all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros."""
+        """Reset all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros."""
         for parameter in self.parameters():
             keep = parameter.grad is not None and not set_to_none
             parameter.grad = zeros_like(parameter.grad) if keep else None
 
     def to(self, target=None, *, device=None, dtype=None):
-        """Move everything to a device, or to another floating-point type; returns the module.
+        """Move all parameters and constants to a device, or cast them to a floating-point dtype; returns the module.
 
-        The parameters stay the same objects, so that ties hold. Make optimisers afterwards: they keep their state
-        where the parameters were.
+        The parameters remain the same objects, so that weight tying persists. Construct optimisers afterwards: their
+        state stays on the device where the parameters were.
 
         Args:
-            target: a device's name or a dtype, whichever it is.
+            target: the name of a device, or a dtype.
 
         Raises:
             ValueError: for an unknown device, or a dtype that is not floating point.
@@ -246,7 +230,7 @@ class Module:
                 dtype = as_dtype
         dtype = native_dtype(dtype)
         if dtype is not None and dtype.kind != "f":
-            raise ValueError(f"a module's numbers are floating point, {dtype} is not")
+            raise ValueError(f"expected a floating-point dtype for a module, got {dtype}")
         backend = None if device is None else get_backend(device)
         seen = set()
         for module in self.modules():
@@ -259,39 +243,36 @@ class Module:
         return self
 
     def cpu(self):
-        """Move everything to the host's memory; returns the module."""
+        """Move the module to the CPU; returns the module."""
         return self.to(device="cpu")
 
     def cuda(self):
-        """Move everything to the GPU; returns the module."""
+        """Move the module to the GPU; returns the module."""
         return self.to(device="cuda")
 
     @property
     def device(self):
-        """The device of the first parameter, None without parameters."""
+        """The device of the first parameter; None without parameters."""
         parameter = self._first_parameter()
         return None if parameter is None else parameter.device
 
     @property
     def dtype(self):
-        """The dtype of the first parameter, None without parameters."""
+        """The dtype of the first parameter; None without parameters."""
         parameter = self._first_parameter()
         return None if parameter is None else parameter.dtype
 
     def _first_parameter(self):
-        for module in self._walk():
-            for value in vars(module).values():
-                if isinstance(value, Parameter):
-                    return value
-        return None
+        values = (value for _, module in self._walk() for value in vars(module).values())
+        return next((value for value in values if isinstance(value, Parameter)), None)
 
-    # ---------------------------------------------------------------------------------------------------- watching
+    # ------------------------------------------------------------------------------------------------------- hooks
 
     def register_forward_hook(self, hook):
         """Call ``hook(module, args, output)`` after each forward pass of this module.
 
-        What the hook returns, if not None, takes the output's place. Returns a handle with ``remove()``. Hooks are not
-        copied by ``deepcopy``.
+        A return value other than None replaces the output. Returns a handle with ``remove()``. ``deepcopy`` does not
+        copy hooks.
 
         >>> import tinyattn as ta
         >>> model = ta.nn.Sequential(ta.nn.Linear(2, 3))
@@ -301,25 +282,25 @@ class Module:
         >>> handle.remove()
         """
         if not callable(hook):
-            raise TypeError(f"a hook is a function of (module, args, output), got {hook!r}")
+            raise TypeError(f"a hook must be a function of (module, args, output), got {hook!r}")
         if self._forward_hooks is None:
             self._forward_hooks = {}
-        return _ForwardHookHandle(self._forward_hooks, hook)
+        return HookHandle(self._forward_hooks, hook)
 
     def record(self, *patterns):
-        """Keep what modules compute inside a ``with`` block, and the gradients that backward sends into it.
+        """Record the outputs of submodules inside a ``with`` block, and their gradients after backward.
 
         Args:
-            patterns: the names of modules, their last parts, or patterns with ``*``, such as ``"attention.scores"``
-                or ``"blocks.*"``; without any, all modules below this one are recorded. Where an attention's
-                ``scores`` or ``weights`` are among them it is computed densely.
+            patterns: names of submodules, suffixes of names, or patterns with ``*``, such as ``"attention.scores"``
+                or ``"blocks.*"``; by default all submodules. Attention whose ``scores`` or ``weights`` are recorded is
+                computed densely.
 
         Returns:
-            A ``Recording``: by name, ``value``, ``gradient``, ``shape`` and the ``tensor`` itself. A module that is
-            called again is recorded anew; a second backward pass replaces the gradients.
+            A ``Recording``: by name, ``value``, ``gradient``, ``shape`` and the ``tensor`` itself. Calling a module
+            again replaces its record; a second backward pass replaces the gradients.
 
         Raises:
-            ValueError: for a pattern that fits no module.
+            ValueError: for a pattern that matches no submodule.
 
         >>> import tinyattn as ta
         >>> model = ta.nn.Sequential(ta.nn.Linear(2, 3), ta.nn.Linear(3, 1))
@@ -336,11 +317,11 @@ class Module:
 
     @property
     def is_watched(self):
-        """Whether a forward hook is registered on this very module."""
+        """Whether this module itself (not a submodule) has a forward hook."""
         return bool(self._forward_hooks)
 
     def __deepcopy__(self, memo):
-        """An independent copy: ties are kept, gradients copied, hooks left behind, recorded results detached."""
+        """An independent copy: shared parameters stay shared, gradients are copied, hooks dropped, results detached."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
@@ -353,10 +334,13 @@ class Module:
         """The settings that ``repr`` shows in parentheses."""
         return ""
 
+    def _displayed_children(self):
+        return self.named_children()
+
     def __repr__(self):
         lines = [
             f"  {name}: " + repr(child).replace("\n", "\n  ")
-            for name, child in self.named_children()
+            for name, child in self._displayed_children()
         ]
         name = type(self).__name__
         settings = self.extra_repr()
@@ -370,20 +354,8 @@ class Module:
         return module_html(self)
 
 
-class _ForwardHookHandle:
-    def __init__(self, hooks, hook):
-        self._hooks = hooks
-        # Not the handle itself, which few callers keep: a hook outlives its handle.
-        self._key = object()
-        hooks[self._key] = hook
-
-    def remove(self):
-        """Take the hook away; doing it twice does no harm."""
-        self._hooks.pop(self._key, None)
-
-
-def _overlooked(value):
-    """A module or parameter in a plain container, or in one within, where nothing would find it; None without."""
+def _unregistered(value):
+    """The first module or parameter in a plain container, nested containers included; None if there is none."""
     seen, stack = set(), [value]
     while stack:
         item = stack.pop()

@@ -1,4 +1,4 @@
-"""Normalisation layers: each token's vector brought to a common scale, then scaled by learned factors."""
+"""Normalisation layers: layer normalisation and RMS normalisation."""
 
 from numbers import Integral
 
@@ -10,12 +10,12 @@ from .parameter import Parameter
 
 
 class LayerNorm(Module):
-    """Each vector less its mean, divided by its standard deviation, times ``weight`` plus ``bias``.
+    """Subtract the mean of each vector and divide by its standard deviation, then scale by ``weight`` and add ``bias``.
 
     Args:
-        normalized_shape: the length of the last axis, or the lengths of the last axes, that make a vector.
-        eps: added to the variance, under the root.
-        weight, bias: whether there are learned factors and offsets; they start at 1 and 0.
+        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalise over.
+        eps: added to the variance, inside the root.
+        weight, bias: whether to learn a gain and an offset; they start at 1 and 0.
 
     Source: J. L. Ba, J. R. Kiros and G. E. Hinton, "Layer Normalization" (2016), equation 4.
 
@@ -38,12 +38,12 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Each vector divided by its root mean square, times ``weight``.
+    """Divide each vector by its root mean square, then scale by ``weight``.
 
     Args:
-        normalized_shape: the length of the last axis, or the lengths of the last axes, that make a vector.
-        eps: added to the mean square, under the root; None is the dtype's own, the distance of 1 to the next number.
-        weight: whether there are learned factors; they start at 1.
+        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalise over.
+        eps: added to the mean square, inside the root; None means the machine epsilon of the dtype.
+        weight: whether to learn a gain; it starts at 1.
 
     Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4.
 
@@ -66,7 +66,7 @@ class RMSNorm(Module):
 
 
 def make_norm(kind, dim, bias=True):
-    """The layer that a configuration calls ``"layer_norm"`` or ``"rms_norm"``, for vectors of length ``dim``."""
+    """The normalisation layer of a configuration, ``"layer_norm"`` or ``"rms_norm"``, for vectors of length ``dim``."""
     if kind == "layer_norm":
         return LayerNorm(dim, bias=bias)
     if kind == "rms_norm":

@@ -1,4 +1,4 @@
-"""The tensors that training changes."""
+"""Parameter: a tensor that is trained."""
 
 import numpy as np
 
@@ -6,16 +6,16 @@ from ..autograd import Tensor
 
 
 class Parameter(Tensor):
-    """A tensor that a Module finds among its attributes, and an optimiser changes.
+    """A trainable tensor: a module registers it when it is assigned as an attribute, and optimisers update it.
 
     Args:
-        data: the initial content, as for ``Tensor``; it is copied.
+        data: the initial value, as for ``Tensor``; it is copied.
         requires_grad: False freezes the parameter: it gets no gradient and no update.
-        dtype: the element type, a floating-point one.
-        device: where it lives; by default the default device.
+        dtype: a floating-point dtype.
+        device: the device of the parameter; by default the default device.
 
     Raises:
-        TypeError: for data that is not of a floating-point type.
+        TypeError: for data that is not floating point.
 
     >>> Parameter([1.0, 2.0])
     Parameter([1., 2.])
@@ -27,8 +27,7 @@ class Parameter(Tensor):
         super().__init__(data, dtype=dtype, device=device)
         if self.dtype.kind != "f":
             raise TypeError(
-                f"a parameter must be floating point to be trained, got {self.dtype}: "
-                "write 1.0 for 1, or give dtype"
+                f"a parameter must be floating point, got {self.dtype}: write 1.0 instead of 1, or pass dtype"
             )
         self.requires_grad = requires_grad
 

@@ -1,4 +1,4 @@
-"""What a module's tensors hold: taken from saved arrays, moved between devices and types, left behind by a copy."""
+"""Contents of a module's tensors: loading saved arrays, moving between devices and dtypes, detaching for a copy."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from ..backend import backend_of, host_array, is_array, native_dtype
 
 
 def saved_array(name, value):
-    """``value`` of a saved state as a NumPy array, what it holds still its own; ``name`` is for the error.
+    """Convert ``value`` of a saved state to a NumPy array, possibly without copying; ``name`` is for the error message.
 
     Raises:
-        TypeError: for a value that is no array of real numbers.
+        TypeError: for a value that is not an array of real numbers.
     """
     array = value.numpy() if isinstance(value, Tensor) else value
     array = host_array(backend_of(array).to_host(array) if is_array(array) else array)
@@ -20,14 +20,14 @@ def saved_array(name, value):
 
 
 def overwrite(tensor, host):
-    """Put the content of a host array of the same shape into ``tensor``, in its own memory."""
+    """Copy a host array of the same shape into ``tensor``, in place."""
     data = tensor._data
     data[...] = backend_of(data).asarray(np.ascontiguousarray(host, dtype=data.dtype))
     tensor.bump_version()
 
 
 def dtype_or_none(target):
-    """``target`` as a dtype, if it is one and no device.
+    """Convert ``target`` to a dtype; None if it is not a dtype but the name of a device.
 
     >>> dtype_or_none("float64"), dtype_or_none("cpu")
     (dtype('float64'), None)
@@ -39,20 +39,20 @@ def dtype_or_none(target):
 
 
 def move(tensor, backend, dtype):
-    """Give ``tensor`` its content on ``backend`` and in ``dtype``; None for either leaves it as it is."""
+    """Move the content of ``tensor`` to ``backend`` and cast it to ``dtype``; None keeps the current one."""
     data = tensor._data
     if dtype is not None and data.dtype.kind == "f" and data.dtype != dtype:
         data = data.astype(dtype)
-    home = backend_of(data)
-    if backend is not None and backend is not home:
-        data = backend.asarray(np.array(home.to_host(data)))
+    source = backend_of(data)
+    if backend is not None and backend is not source:
+        data = backend.asarray(np.array(source.to_host(data)))
     if data is not tensor._data:
         tensor._data = data
         tensor.bump_version()
 
 
 def detach_results(value, memo):
-    """Let ``deepcopy`` find detached copies of the recorded tensors in ``value``, so that no graph is copied."""
+    """Put detached copies of the recorded tensors in ``value`` into ``memo``, so that ``deepcopy`` copies no graph."""
     if isinstance(value, Tensor):
         if not value.is_leaf and id(value) not in memo:
             memo[id(value)] = Tensor._wrap(value._data.copy())

@@ -1,7 +1,7 @@
-"""Where a token stands: without positions, attention cannot tell one order of its keys from another.
+"""Position encodings: attention itself does not depend on the order of its keys.
 
-Learned and sinusoidal positions are vectors added to the tokens. Rotary positions turn queries and keys, ALiBi shifts
-scores; both then depend on the distance of two tokens only.
+Learned and sinusoidal positions are vectors added to the tokens. Rotary positions rotate queries and keys, and ALiBi
+adds a bias to the scores; with both, scores depend on positions only through the distance of two tokens.
 """
 
 import math
@@ -9,22 +9,39 @@ import math
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import array_namespace, backend_of, get_backend
+from ..backend import array_namespace, backend_of
 from ..ops import concatenate, embedding, rotary, rotary_tables
 from .initialisation import normal
 from .module import Module
 from .parameter import Parameter
 
 
+class _TableCache:
+    """Tables over the positions 0, 1, 2, ..., one for each dtype and device, recomputed when a longer one is needed."""
+
+    def __init__(self):
+        self._tables = {}  # (dtype, device) -> (length, table)
+
+    def get(self, like, length, make):
+        """The table for the dtype and device of ``like``; ``make(length)`` computes one, which may be longer."""
+        key = (like.dtype, like.device)
+        available, table = self._tables.get(key, (0, None))
+        if available < length:
+            length = max(length, 64)
+            table = make(length)
+            self._tables[key] = length, table
+        return table
+
+
 class LearnedPositions(Module):
-    """Adds a learned vector for each position, counted from 0.
+    """Add a learned vector for each position, counted from 0.
 
     Args:
-        length: how many positions there are.
+        length: number of positions.
         dim: length of a token's vector.
 
     Attributes:
-        weight: (length, dim), starts as N(0, 0.02^2).
+        weight: (length, dim), initialised with N(0, 0.02^2).
 
     Source: A. Radford et al., "Improving Language Understanding by Generative Pre-Training" (2018), section 4.1.
 
@@ -37,17 +54,17 @@ class LearnedPositions(Module):
         self.weight = Parameter(normal((length, dim), 0.02))
 
     def forward(self, x, start=0, positions=None):
-        """``x``, (..., length, dim), with its positions: from ``start`` on, or the given integers, (..., length).
+        """Add positions to ``x``, (..., length, dim): ``start``, start + 1, ..., or the given integers, (..., length).
 
         Raises:
-            ValueError: for positions beyond those there are.
+            ValueError: for more positions than were learned.
         """
         if positions is not None:
             return x + embedding(positions, self.weight)
         end = start + x.shape[-2]
         if end > self.weight.shape[0]:
             raise ValueError(
-                f"{end} positions do not fit: there are {self.weight.shape[0]} learned ones"
+                f"{end} positions do not fit: expected at most {self.weight.shape[0]}, the number of learned positions"
             )
         return x + self.weight[start:end]
 
@@ -56,9 +73,9 @@ class LearnedPositions(Module):
 
 
 class SinusoidalPositions(Module):
-    """Adds sines and cosines of the position, at wavelengths from 2 pi to 10000 * 2 pi; nothing is learned.
+    """Add sines and cosines of the position, with wavelengths from 2 pi to 10000 * 2 pi; nothing is learned.
 
-    Feature 2i of position t is sin(t / 10000^(2i/dim)), feature 2i + 1 the cosine of the same angle.
+    Feature 2i of position t is sin(t / 10000^(2i/dim)), and feature 2i + 1 is the cosine of the same angle.
 
     Args:
         dim: length of a token's vector.
@@ -73,22 +90,17 @@ class SinusoidalPositions(Module):
 
     def __init__(self, dim):
         self.dim = dim
-        self._tables = {}  # (dtype, device) -> table
+        self._tables = _TableCache()
 
     def forward(self, x, start=0, positions=None):
-        """``x``, (..., length, dim), with its positions: from ``start`` on, or the given integers, (..., length)."""
-        end = start + x.shape[-2]
-        if positions is not None:
-            return x + Tensor._wrap(self._table(x, end)[positions])
-        return x + Tensor._wrap(self._table(x, end)[start:end])
+        """Add positions to ``x``, (..., length, dim): ``start``, start + 1, ..., or given integers, (..., length)."""
 
-    def _table(self, like, length):
-        key = (like.dtype, like.device)
-        table = self._tables.get(key)
-        if table is None or table.shape[0] < length:
-            host = sinusoids(max(length, 64), self.dim).astype(like.dtype)
-            table = self._tables[key] = get_backend(like.device).asarray(host)
-        return table
+        def make(length):
+            return backend_of(x._data).asarray(sinusoids(length, self.dim).astype(x.dtype))
+
+        end = start + x.shape[-2]
+        table = self._tables.get(x, end, make)
+        return x + Tensor._wrap(table[start:end] if positions is None else table[positions])
 
     def extra_repr(self):
         return f"{self.dim}"
@@ -109,11 +121,11 @@ def sinusoids(length, dim):
 
 
 class Rotary(Module):
-    """Turns queries and keys by an angle that grows with the position: scores then depend on distances only.
+    """Rotate queries and keys by angles proportional to the position, so that scores depend only on distances.
 
     Args:
         head_dim: length of a head's vectors, an even number.
-        base: the slowest pair of features turns once in about 2 pi base positions.
+        base: base of the wavelengths; the longest one is about 2 pi base positions.
 
     Source: J. Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021), section 3.2.
 
@@ -124,44 +136,38 @@ class Rotary(Module):
 
     def __init__(self, head_dim, base=10000.0):
         if head_dim % 2:
-            raise ValueError(f"rotary positions turn pairs of numbers, and a head has {head_dim}")
+            raise ValueError(f"rotary positions need an even head_dim, got {head_dim}")
         self.head_dim = head_dim
         self.base = base
-        self._tables = {}  # (dtype, device) -> cosines, sines
+        self._tables = _TableCache()
 
     def forward(self, x, start=0, positions=None):
-        """``x``, (..., heads, length, head_dim), turned by its positions: from ``start`` on, or the given ones.
+        """Rotate ``x``, (..., heads, length, head_dim), by the positions ``start``, start + 1, ..., or the given ones.
 
         Args:
             positions: integers (..., length) below ``start + length``, an array; the same for all heads.
         """
+
+        def make(length):
+            tables = rotary_tables(length, self.head_dim, self.base, dtype=x.dtype, device=x.device)
+            return [table._data for table in tables]
+
         end = start + x.shape[-2]
-        cosine, sine = (
-            table._data for table in self._cosine_and_sine(x, end)
-        )  # (end or more, head_dim / 2)
+        cosine, sine = self._tables.get(x, end, make)  # (end or more, head_dim / 2)
         if positions is None:
             return rotary(x, cosine[start:end], sine[start:end])
         cosine, sine = cosine[positions], sine[positions]  # (..., length, head_dim / 2)
         return rotary(x, cosine[..., None, :, :], sine[..., None, :, :])
-
-    def _cosine_and_sine(self, like, length):
-        key = (like.dtype, like.device)
-        tables = self._tables.get(key)
-        if tables is None or tables[0].shape[0] < length:
-            tables = self._tables[key] = rotary_tables(
-                max(length, 64), self.head_dim, self.base, dtype=like.dtype, device=like.device
-            )
-        return tables
 
     def extra_repr(self):
         return f"{self.head_dim}, base={self.base:g}"
 
 
 class ALiBi(Module):
-    """Lowers each score by the distance of query and key, times a slope that differs from head to head.
+    """Attention with linear biases: subtract the distance of query and key, times a slope per head, from each score.
 
     Args:
-        heads: number of heads. With n heads, a power of 2, the slopes are 2^(-8/n), 2^(-16/n), ..., 2^(-8).
+        heads: number of heads. For n heads, a power of 2, the slopes are 2^(-8/n), 2^(-16/n), ..., 2^(-8).
 
     Source: O. Press, N. Smith and M. Lewis, "Train Short, Test Long: Attention with Linear Biases" (2022), section 3.
 
@@ -171,66 +177,62 @@ class ALiBi(Module):
 
     def __init__(self, heads):
         if heads < 1:
-            raise ValueError(
-                f"ALiBi has a slope for each head: heads must be at least 1, got {heads}"
-            )
+            raise ValueError(f"ALiBi: heads must be at least 1, got {heads}")
         self.slopes = alibi_slopes(heads)
-        self._tables = {}  # (dtype, device) -> slopes, places
+        self._tables = _TableCache()
 
     def bias(self, q, k, positions=None):
-        """What is added to the scores, (..., heads, q_len, k_len): -slope |i - j|, the last query at the last key.
+        """The bias of the scores, (..., heads, q_len, k_len): -slope |i - j|, with the last query at the last key.
 
         Args:
-            positions: of the keys, integers (..., k_len), an array of the device; 0, 1, 2, ... by default.
+            positions: positions of the keys, integers (..., k_len), an array on the device; by default 0, 1, 2, ...
         """
         backend = backend_of(q._data)
         queries, keys = q.shape[-2], k.shape[-2]
         if positions is None:
             positions = backend.asarray(np.arange(keys))
         distance = abs(positions[..., None, :] - positions[..., keys - queries :, None])
-        slopes, _ = self._slopes_and_places(q, keys)
+        slopes, _ = self._slopes_and_offsets(q, keys)
         return -slopes * distance.astype(q.dtype)[..., None, :, :]
 
     def fold(self, q, k, scale, positions=None):
-        """Queries and keys with one feature more, whose product adds the bias to the scores, for causal attention.
+        """Extend queries and keys by one feature whose product adds the bias to the scores, for causal attention.
 
-        Softmax does not see what is added to a whole row, so -slope (i - j) may as well be slope (j - i + i - last),
-        which is a number of the query times one of the key: slope/scale and j - last.
+        Adding a constant to a row of scores does not change the softmax. Therefore -slope (i - j) can be replaced by
+        slope (j - last), the product of a feature of the query, slope/scale, and one of the key, j - last.
 
         Args:
             q: (..., heads, q_len, head_dim).
             k: (..., heads, k_len, head_dim).
-            scale: what the scores will be multiplied by.
+            scale: the factor of the scores.
             positions: as for ``bias``.
         """
-        slopes, places = self._slopes_and_places(q, k.shape[-2])
+        slopes, offsets = self._slopes_and_offsets(q, k.shape[-2])
         if positions is not None:
-            places = (positions - positions[..., -1:]).astype(q.dtype)[..., None, :, None]
+            offsets = (positions - positions[..., -1:]).astype(q.dtype)[..., None, :, None]
         xp = array_namespace(q._data)
         slopes = xp.broadcast_to(slopes / scale, (*q.shape[:-1], 1))
-        places = xp.broadcast_to(places, (*k.shape[:-1], 1))
-        return concatenate([q, slopes], axis=-1), concatenate([k, places], axis=-1)
+        offsets = xp.broadcast_to(offsets, (*k.shape[:-1], 1))
+        return concatenate([q, slopes], axis=-1), concatenate([k, offsets], axis=-1)
 
-    def _slopes_and_places(self, like, length):
-        """The slopes, (heads, 1, 1), and the keys' places before the last one, (length, 1): 1 - length, ..., 0."""
-        key = (like.dtype, like.device)
-        tables = self._tables.get(key)
-        if tables is None or tables[1].shape[0] < length:
-            backend = backend_of(like._data)
-            places = np.arange(1 - max(length, 64), 1)
-            tables = self._tables[key] = (
-                backend.asarray(self.slopes.astype(like.dtype)[:, None, None]),
-                backend.asarray(places.astype(like.dtype)[:, None]),
-            )
-        slopes, places = tables
-        return slopes, places[places.shape[0] - length :]
+    def _slopes_and_offsets(self, like, length):
+        """The slopes, (heads, 1, 1), and the keys' offsets from the last one, (length, 1): 1 - length, ..., 0."""
+        asarray = backend_of(like._data).asarray
+
+        def make(length):
+            offsets = np.arange(1 - length, 1)[:, None]
+            slopes = self.slopes[:, None, None]
+            return asarray(slopes.astype(like.dtype)), asarray(offsets.astype(like.dtype))
+
+        slopes, offsets = self._tables.get(like, length, make)
+        return slopes, offsets[offsets.shape[0] - length :]
 
     def extra_repr(self):
         return f"{len(self.slopes)}"
 
 
 def alibi_slopes(heads):
-    """The slope of each head, (heads), float64: a geometric series, filled up from the next one between powers of 2.
+    """The slope of each head, (heads,), float64: a geometric series; between powers of 2, extended by the next series.
 
     >>> alibi_slopes(3).tolist()
     [0.0625, 0.00390625, 0.25]

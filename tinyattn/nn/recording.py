@@ -1,5 +1,6 @@
-"""Recording the outputs of a model's modules, and their gradients."""
+"""Record the outputs of a model's modules and their gradients."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from ..attention import attention_kind
@@ -7,14 +8,15 @@ from ..autograd import Tensor
 from .attention import MultiHeadAttention
 
 
-class Recording:
-    """A context manager that keeps the outputs of modules, and their gradients after a backward pass.
+class Recording(Mapping):
+    """A context manager that records the outputs of modules, and their gradients after a backward pass.
 
-    ``Module.record`` creates it; it can be read after the block. It maps dotted module names to ``Record``.
+    ``Module.record`` creates it; it can be read after the block. It maps dotted module names to ``Record``, in the
+    order of the first calls.
     """
 
     def __init__(self, model, patterns):
-        # Some kinds of attention have no weights: a pattern that covers them among others does not require them.
+        # Some attention kinds have no weights: a pattern that matches them among others does not require them.
         absent = {
             id(place)
             for module in model.modules()
@@ -23,7 +25,7 @@ class Recording:
             for place in (module.scores, module.weights)
         }
 
-        def is_asked_for(name, module, pattern):
+        def is_requested(name, module, pattern):
             if id(module) in absent and not name.endswith(pattern):
                 return False
             return _matches(name, pattern)
@@ -31,21 +33,21 @@ class Recording:
         self._modules = [
             (name, module)
             for name, module in model.named_modules()
-            if name and any(is_asked_for(name, module, pattern) for pattern in patterns or ["*"])
+            if name and any(is_requested(name, module, pattern) for pattern in patterns or ["*"])
         ]
         for pattern in patterns:
             if not any(_matches(name, pattern) for name, _ in self._modules):
                 names = ", ".join(name for name, _ in model.named_modules() if name)
                 raise ValueError(
                     f"record({pattern!r}) matches no module of this {type(model).__name__}: "
-                    f"expected the name of one, its last parts, or a pattern such as 'blocks.*'; there are {names}"
+                    f"expected a name, the last parts of a name, or a pattern such as 'blocks.*'; modules: {names}"
                 )
         self._records = {}
         self._handles = []
 
     def __enter__(self):
         for name, module in self._modules:
-            self._handles.append(module.register_forward_hook(self._keeper(name)))
+            self._handles.append(module.register_forward_hook(self._hook(name)))
         return self
 
     def __exit__(self, *exception):
@@ -53,14 +55,14 @@ class Recording:
             handle.remove()
         self._handles.clear()
 
-    def _keeper(self, name):
-        def keep(module, args, output):
+    def _hook(self, name):
+        def record_output(module, args, output):
             if isinstance(output, tuple):
                 output = output[0]
             if isinstance(output, Tensor):
                 self._records[name] = Record(name, output)
 
-        return keep
+        return record_output
 
     @property
     def names(self):
@@ -75,11 +77,8 @@ class Recording:
     def __getitem__(self, name):
         if name not in self._records:
             known = ", ".join(self._records) or "nothing: call the model inside the with block"
-            raise KeyError(f"no record of {name!r}; recorded was {known}")
+            raise KeyError(f"no record of {name!r}; recorded: {known}")
         return self._records[name]
-
-    def __contains__(self, name):
-        return name in self._records
 
     def __iter__(self):
         return iter(self._records)
@@ -87,31 +86,26 @@ class Recording:
     def __len__(self):
         return len(self._records)
 
-    def items(self):
-        """Pairs of name and ``Record``."""
-        return self._records.items()
-
     def __repr__(self):
         lines = [f"  {name}: {record.shape}" for name, record in self._records.items()]
         return "\n".join(["Recording(", *lines, ")"])
 
 
 class Record:
-    """The output of one module in its last call.
+    """The output of a module in its last call.
 
     Attributes:
         name: the module's dotted name.
-        tensor: the output, a part of the graph: ``ta.grad(loss, record[...].tensor)`` works.
-        shape, dtype: the output's.
+        tensor: the output as part of the graph: ``ta.grad(loss, record[...].tensor)`` works.
+        shape, dtype: those of the output.
     """
 
     def __init__(self, name, tensor):
         self.name = name
         self.tensor = tensor
-        self._last = (
-            last
-        ) = {}  # not this record itself: the graph must not hold what holds the graph
+        last = self._last = {}
         if tensor.requires_grad:
+            # The hook refers to ``last`` and not to ``self``, which would make a reference cycle with the graph.
             tensor.register_hook(lambda gradient: last.update(gradient=gradient.numpy()))
 
     @property
@@ -129,7 +123,7 @@ class Record:
 
     @property
     def gradient(self):
-        """The gradient of the output in the last backward pass, a NumPy array; None before the first one."""
+        """The gradient of the output in the last backward pass, a NumPy array; None before the first backward pass."""
         return self._last.get("gradient")
 
     def __repr__(self):
@@ -138,7 +132,7 @@ class Record:
 
 
 def _matches(name, pattern):
-    """Whether ``pattern`` fits the dotted name, or its last parts.
+    """Whether ``pattern`` matches the dotted name or its last parts.
 
     >>> _matches("blocks.0.attention.scores", "attention.scores")
     True

@@ -1,4 +1,4 @@
-"""Recurrent layers: the past in one vector, handed from token to token."""
+"""Recurrent layers: the gated recurrent unit."""
 
 import math
 
@@ -14,22 +14,22 @@ from .placement import overwrite
 class GRU(Module):
     """A gated recurrent unit over a sequence.
 
-    With x the token and h the state so far, both affine maps with weights of their own,
-        r = sigmoid(x W_r + h U_r)           what of the state the candidate sees,
-        z = sigmoid(x W_z + h U_z)           what of the state stays,
-        n = tanh(x W_n + r * (h U_n))        the candidate,
-        h = (1 - z) * n + z * h.
+    With x the token and h the previous state,
+        r = sigmoid(x W_r + h U_r)           reset gate,
+        z = sigmoid(x W_z + h U_z)           update gate,
+        n = tanh(x W_n + r * (h U_n))        candidate state,
+        h = (1 - z) * n + z * h              new state.
 
     Args:
         input_dim: length of a token's vector.
         hidden_dim: length of the state.
-        bias: whether the maps have biases.
+        bias: whether the six affine maps have biases.
 
     Attributes:
-        input: W, all three side by side, (input_dim, 3 hidden_dim), in the order r, z, n.
-        hidden: U, likewise (hidden_dim, 3 hidden_dim).
+        input: W_r, W_z and W_n as one ``Linear``, (input_dim, 3 hidden_dim).
+        hidden: U_r, U_z and U_n as one ``Linear``, (hidden_dim, 3 hidden_dim).
 
-    Both start uniform on +-1/sqrt(hidden_dim), as in PyTorch.
+    Both are initialised uniformly on +-1/sqrt(hidden_dim), as in PyTorch.
 
     Source: K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder" (2014), equations 5 to 8, with r
     applied after the product with U_n, as PyTorch and cuDNN do.
@@ -53,11 +53,11 @@ class GRU(Module):
             state: the state before the first token, (..., hidden_dim); zeros by default.
         """
         if x.shape[-2] == 0:
-            raise ValueError(f"GRU got x of shape {x.shape}: expected one token at least")
+            raise ValueError(f"GRU got x of shape {x.shape}: expected at least one token")
         return stack(self.run([x[..., t, :] for t in range(x.shape[-2])], state), axis=-2)
 
     def run(self, steps, state=None):
-        """The state after each token, a list, from the tokens one by one, tensors (..., input_dim)."""
+        """The states after each token, a list, from a list of tokens, tensors (..., input_dim)."""
         if state is None:
             shape = (*steps[0].shape[:-1], self.hidden_dim)
             state = Tensor._wrap(backend_of(steps[0]._data).zeros(shape, steps[0].dtype))

@@ -1,4 +1,4 @@
-"""The block of a transformer: attention between tokens, then a feed-forward layer applied to each token."""
+"""The transformer block: attention between tokens, then a feed-forward layer applied to each token."""
 
 from ..attention import attention_kind
 from .attention import MultiHeadAttention
@@ -11,20 +11,20 @@ from .normalisation import make_norm
 class TransformerBlock(Module):
     """Attention and a feed-forward layer, each added to the residual stream and normalised.
 
-    norm="post", as in the first transformer and BERT: each sum is normalised,
+    norm="post", as in the original transformer and BERT, normalises each sum:
         x = norm1(x + attention(x)),        x = norm2(x + feed_forward(x)).
-    norm="pre", as in GPT-2: each layer's input is normalised and the stream itself left alone, which trains deep
-    stacks without warmup,
+    norm="pre", as in GPT-2, normalises the input of each layer and not the residual stream, so that deep stacks train
+    without warmup:
         x = x + attention(norm1(x)),        x = x + feed_forward(norm2(x)).
 
     Args:
         dim: length of a token's vector.
-        heads: attention heads.
+        heads: number of attention heads.
         norm: ``"pre"`` or ``"post"``.
         normalisation: ``"layer_norm"`` or ``"rms_norm"``.
         feed_forward_dim: width of the feed-forward layer, 4 dim by default.
         activation: its nonlinearity: see ``Activation``.
-        dropout: probability, for both layers' outputs, and for attention weights if the kind supports it.
+        dropout: dropout probability of both layers' outputs, and of attention weights if the kind supports it.
         bias: whether linear layers and norms have biases.
         attention: further arguments of ``MultiHeadAttention``, such as ``causal=True``.
 
