@@ -56,6 +56,13 @@ def test_importing_the_package_loads_no_slow_module_of_the_standard_library():
     assert "numpy.random" not in new
 
 
+@pytest.mark.parametrize("folder", ["ops", "attention", "kernels/cpu", "kernels/portable"])
+def test_every_file_that_can_register_something_is_imported(folder):
+    package = f"tinyattn.{folder.replace('/', '.')}"
+    files = (Path(ta.__file__).parent / folder).glob("[!_]*.py")
+    assert {f"{package}.{file.stem}" for file in files} <= modules_after("import tinyattn")
+
+
 @pytest.mark.parametrize("name", OPS + ENGINE)
 def test_the_package_has(name):
     assert hasattr(ta, name) and name in dir(ta) and name in ta.__all__

@@ -35,6 +35,8 @@ def main():
         return record()
     started = time.perf_counter()
     mutants = find_mutants(options.pattern)
+    if not mutants:
+        parser.error(f"no rule or kernel has {options.pattern!r} in its name")
     check_the_checks(mutants)
     kinds, survivors, equivalent = Counter(), [], []
     for number, mutant in enumerate(mutants, start=1):
