@@ -17,6 +17,7 @@ class Mode(NamedTuple):
     kernels: bool = True
     anomaly: bool = False
     first_order: bool = False
+    simulated: bool = False
     watch: "object | None" = None  # called with each operation that runs
     outer: "Mode | None" = None  # what holds again when the block is left
 
@@ -144,6 +145,22 @@ class reference(_ModeChange):
 
     def __init__(self):
         super().__init__(kernels=False)
+
+
+class simulated_kernels(_BareModeChange):
+    """Run the kernels of a GPU on ``"strict"``, thread by thread, where there is no GPU: for tests, and slow.
+
+    Needs g++. What a kernel does wrong is a ``KernelError``: see ``kernels/cuda/simulation.py``. Outside, ``"strict"``
+    has the portable kernels.
+
+    >>> import tinyattn as ta
+    >>> x = ta.tensor([1.0, 2.0], device="strict")
+    >>> with simulated_kernels():
+    ...     y = ta.exp(x)
+    """
+
+    def __init__(self, function=None):
+        super().__init__(simulated=True)
 
 
 class first_order(_BareModeChange):

@@ -211,7 +211,12 @@ class Primitive:
             recorded = mode.grad and True in wanted
             arrays = convert_operands(arrays, inputs, copy=self.view or recorded)
 
-        kernel = _KERNELS.get((self.name, _kind_of(array_type, arrays))) if mode.kernels else None
+        kernel = None
+        if mode.kernels:
+            kind = _kind_of(array_type, arrays)
+            if mode.simulated and kind == "strict":
+                kind = "cuda"
+            kernel = _KERNELS.get((self.name, kind))
         result = NotImplemented
         # No warnings, as on a GPU, which knows none; detect_anomaly() finds the place.
         with np.errstate(all="ignore"):

@@ -13,12 +13,14 @@ class Backend:
         kind: the name that kernels are registered under: ``"cpu"``, ``"cuda"`` or ``"strict"``.
         xp: the array namespace (NumPy, CuPy, or the strict namespace).
         array_type: the class of this backend's arrays.
+        before_reading: called with the backend before ``to_host`` on a device, where work may have failed unnoticed.
     """
 
     device: str
     kind: str
     xp: object
     array_type: type
+    before_reading = None
 
     def asarray(self, data, dtype=None):
         """This backend's array with the content of ``data``: a host array, a sequence, or one of its own."""

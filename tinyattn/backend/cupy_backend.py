@@ -69,6 +69,8 @@ class CupyBackend(Backend):
         return cupy.zeros(shape, dtype=dtype)
 
     def to_host(self, array):
+        if self.before_reading is not None:
+            self.before_reading(self)
         return array.get()
 
     def tracked(self, array, on_write):

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from .launches import note_launch
 from .strict_semantics import cast, device_index
 
 _SCALAR_TYPES = (bool, int, float, complex, np.generic)
@@ -182,10 +183,12 @@ class StrictArray:
             if not isinstance(result, np.ndarray):  # one element: with an ellipsis a view of it
                 result = self._memory[(*index, ...) if isinstance(index, tuple) else (index, ...)]
             return self._view(result)
+        note_launch("take")
         result = _as_array(result)
         return StrictArray(result if result.base is None else result.copy())
 
     def __setitem__(self, index, value):
+        note_launch("set")
         if isinstance(value, StrictArray):
             value = cast(value._memory, self.dtype)
         elif isinstance(value, np.ndarray) and value.size != 1:
@@ -203,16 +206,21 @@ class StrictArray:
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         if not copy and self.dtype == dtype:
             return self
+        note_launch("astype")
         return StrictArray(cast(self._memory, dtype, order))
 
     def copy(self, order="C"):
+        note_launch("copy")
         return StrictArray(self._memory.copy(order))
 
     def view(self, dtype=None):
         return self._view(self._memory.view() if dtype is None else self._memory.view(dtype))
 
     def reshape(self, *shape, order="C"):
-        return self._view(self._memory.reshape(*shape, order=order))
+        result = self._memory.reshape(*shape, order=order)
+        if not np.may_share_memory(result, self._memory):
+            note_launch("copy")
+        return self._view(result)
 
     def ravel(self, order="C"):
         return self._view(self._memory.ravel(order))
@@ -304,6 +312,7 @@ def _add_operators():
         def method(self, other):
             if _takes_over(other):
                 return NotImplemented
+            note_launch(ufunc.__name__)
             with np.errstate(all="ignore"):
                 return StrictArray(_as_array(ufunc(self._memory, operand(other))))
 
@@ -313,6 +322,7 @@ def _add_operators():
         def method(self, other):
             if _takes_over(other):
                 return NotImplemented
+            note_launch(ufunc.__name__)
             with np.errstate(all="ignore"):
                 return StrictArray(_as_array(ufunc(operand(other), self._memory)))
 
@@ -322,6 +332,7 @@ def _add_operators():
         def method(self, other):
             if _takes_over(other):
                 return NotImplemented
+            note_launch(ufunc.__name__)
             with np.errstate(all="ignore"):
                 ufunc(self._memory, operand(other), out=self._memory)
             self._report()
@@ -331,6 +342,7 @@ def _add_operators():
 
     def unary(ufunc):
         def method(self):
+            note_launch(ufunc.__name__)
             with np.errstate(all="ignore"):
                 return StrictArray(_as_array(ufunc(self._memory)))
 

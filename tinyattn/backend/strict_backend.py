@@ -29,6 +29,8 @@ class StrictBackend(Backend):
         return NAMESPACE.asarray(data, dtype)
 
     def to_host(self, array):
+        if self.before_reading is not None:
+            self.before_reading(self)
         return array.get()
 
     def tracked(self, array, on_write):

@@ -7,6 +7,7 @@ is an error on the strict backend, because it would be one, or something else, o
 
 import numpy as np
 
+from .launches import note_launch
 from .strict_array import StrictArray, cast, operand
 
 # Element by element, any operand may be a scalar; keywords ``out``, ``dtype``, ``casting`` and
@@ -137,6 +138,11 @@ CONSTANTS = (
 
 # NumPy answers these with Python values, CuPy with arrays.
 _ANSWER_ARRAYS = {"allclose", "array_equal", "count_nonzero"}
+# What launches nothing, as the result is a view.
+_VIEWS = set(
+    "broadcast_arrays broadcast_to diagonal empty empty_like expand_dims flip moveaxis ndim permute_dims ravel reshape "
+    "rollaxis shape size split squeeze swapaxes transpose".split()
+)
 _RENAMED = {"a_min": "min", "a_max": "max"}
 
 
@@ -205,6 +211,7 @@ class StrictNamespace:
 
     def copyto(self, target, source, casting="same_kind", where=None):
         keywords = {} if where is None else {"where": operand(where)}
+        note_launch("copyto")
         np.copyto(target._memory, operand(source), casting=casting, **keywords)
         target._report()
 
@@ -238,6 +245,8 @@ def _wrapped(result):
 
 
 def _call(function, args, keywords):
+    if function.__name__ not in _VIEWS:
+        note_launch(function.__name__)
     out = keywords.get("out")
     if out is None:
         keywords.pop("out", None)

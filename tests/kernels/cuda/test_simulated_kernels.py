@@ -1,0 +1,84 @@
+"""Every kernel of ``kernels/cuda`` computes what its rule says, thread by thread in the simulator.
+
+The kernels are found by asking the register, as in tests/kernels/test_kernels_equal_rules.py, whose cases these are.
+"""
+
+import numpy as np
+import pytest
+
+from tests.kernels.cuda.tools import need_compiler
+from tests.kernels.test_kernels_equal_rules import (
+    CASES,
+    Case,
+    accepts,
+    compare,
+    draw_like,
+    ids,
+    strided,
+)
+from tinyattn.autograd.primitive import registered_kernels
+from tinyattn.kernels.cuda import simulated_kernels
+
+need_compiler()
+
+NAMES = [
+    name
+    for (name, kind), (forward, _) in sorted(registered_kernels().items(), key=lambda item: item[0])
+    if kind == "cuda" and forward.__module__.startswith("tinyattn.kernels.cuda")
+]
+# Sizes that are special here: rows of several numbers a thread, and rows that a block shares.
+MORE = {
+    "layer_norm": [
+        Case("four numbers a thread", (5, 99), (99,), (99,), axes=(-1,), eps=1e-5),
+        Case("a block a row", (3, 600), (600,), (600,), axes=(-1,), eps=1e-5),
+    ],
+    "rms_norm": [
+        Case("four numbers a thread", (5, 99), (99,), axes=(-1,), eps=1e-5),
+        Case("a block a row", (3, 600), (600,), axes=(-1,), eps=1e-5),
+    ],
+    "softmax": [Case("four numbers a thread", (5, 99)), Case("a block a row", (3, 600))],
+    "cross_entropy": [Case("a block a row", (3, 1100), ids((3,), 1100))],
+    "gelu": [Case("exact", (3, 5), approximate="none")],
+}
+
+
+def kernels_and_cases(long):
+    for name in NAMES:
+        for case in CASES.get(name, [None]) + MORE.get(name, []):
+            if case is None or case.is_long == long:
+                yield pytest.param(name, case, id=f"{name}-{case.name if case else 'NO CASES'}")
+
+
+SHORT = list(kernels_and_cases(long=False))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize(("name", "case"), SHORT)
+def test_a_kernel_equals_its_rule(name, case, dtype, random):
+    assert case is not None, f"kernel {name} has no cases: add some to CASES"
+    with simulated_kernels():
+        compare(name, "simulated", case, case.draw(random, dtype), dtype, cotangent(random, dtype))
+
+
+@pytest.mark.parametrize(("name", "case"), list(kernels_and_cases(long=True)))
+def test_a_kernel_of_many_blocks_equals_its_rule(name, case, random):
+    with simulated_kernels():
+        arrays = case.draw(random, "float32")
+        compare(name, "simulated", case, arrays, "float32", cotangent(random, "float32"))
+
+
+@pytest.mark.parametrize(("name", "case"), SHORT)
+def test_a_kernel_equals_its_rule_on_arrays_out_of_order_in_memory(name, case, random):
+    arrays = [strided(a) for a in case.draw(random, "float32")]
+    with simulated_kernels():
+        if not accepts(name, "simulated", arrays, case.parameters):
+            arrays = [a if a is None else np.ascontiguousarray(a) for a in arrays]
+
+        def draw_g(out):
+            return strided(draw_like(out, random).astype("float32"))
+
+        compare(name, "simulated", case, arrays, "float32", draw_g)
+
+
+def cotangent(random, dtype):
+    return lambda out: random.standard_normal(out.shape).astype(dtype)

@@ -1,0 +1,70 @@
+"""Every kernel of every source compiles to machine code for three generations of GPUs."""
+
+import itertools
+import re
+
+import pytest
+
+from tests.kernels.cuda import nvrtc
+from tests.kernels.cuda.tools import need
+from tinyattn.kernels.cuda.launch import ARCHITECTURES, SOURCES, source
+
+need(nvrtc.find(), "NVRTC: pip install nvidia-cuda-nvrtc")
+
+FLOATS = ("float", "double", "Half")
+# The template arguments of a kernel by the names of its parameters; the least and the most of sizes.
+VALUES = {
+    "typename Number": FLOATS,
+    "typename Result": FLOATS,
+    "typename Id": ("int", "long long"),
+    "bool TANH": (0, 1),
+    "int THREADS": (32, 256),
+}
+TOGETHER = {("int THREADS", "int ITEMS"): ((32, 1), (32, 16), (256, 4), (256, 8))}
+FILES = sorted(path.name for path in SOURCES.glob("*.cu"))
+
+
+def versions(file):
+    """All kernels of a file with all their template arguments."""
+    found = []
+    kernel = r"template <([^>]*)>\n__global__ void (?:__launch_bounds__\(.*\) )?(\w+)\("
+    for parameters, name in re.findall(kernel, (SOURCES / file).read_text()):
+        names = [parameter.strip() for parameter in parameters.split(",")]
+        choices = []
+        while names:
+            for together, values in TOGETHER.items():
+                if tuple(names[: len(together)]) == together:
+                    choices.append(values)
+                    del names[: len(together)]
+                    break
+            else:
+                choices.append([(value,) for value in VALUES[names.pop(0)]])
+        for chosen in itertools.product(*choices):
+            arguments = ", ".join(str(value) for values in chosen for value in values)
+            found.append(f"{name}<{arguments}>")
+    return found
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_source_has_no_kernel_but_those_that_are_compiled(file):
+    kernels = re.findall(r"__global__", (SOURCES / file).read_text())
+    assert len(kernels) == len({version.partition("<")[0] for version in versions(file)}) > 0
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("file", FILES)
+def test_a_source_compiles(file, architecture):
+    code = nvrtc.compile_for(source(file), versions(file), architecture)
+    assert code[:4] == b"\x7fELF"
+
+
+def test_what_does_not_compile_is_found():
+    with pytest.raises(SyntaxError, match="undefined_name"):
+        text = "template <typename Number> __global__ void f(Number *x) { x[0] = undefined_name; }"
+        nvrtc.compile_for(text, ["f<float>"], ARCHITECTURES[0])
+
+
+def test_more_shared_memory_than_a_block_has_is_found():
+    text = "template <int N> __global__ void f(float *x) { __shared__ float s[N]; s[x[0] > 0] = x[1]; x[0] = s[0]; }"
+    with pytest.raises(SyntaxError, match="shared"):
+        nvrtc.compile_for(text, ["f<20000>"], ARCHITECTURES[0])

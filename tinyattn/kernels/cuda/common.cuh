@@ -1,0 +1,70 @@
+// What several kernels share: float16 in memory, the type that sums are taken in, and sums over the threads of a row.
+
+// A float16 number, as it lies in memory; arithmetic is done in float.
+struct Half {
+    unsigned short bits;
+
+    Half() = default;
+    __device__ Half(float value);
+    __device__ operator float() const;
+};
+
+#ifdef SIMULATED
+#include "half.h"
+#else
+__device__ inline Half::Half(float value) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+__device__ inline Half::operator float() const {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif
+
+// The type to compute in: double for double, float for all others.
+template <typename Number>
+struct WideOf {
+    typedef float type;
+};
+template <>
+struct WideOf<double> {
+    typedef double type;
+};
+template <typename Number>
+using Wide = typename WideOf<Number>::type;
+
+#define INFINITE __int_as_float(0x7f800000)
+
+struct Sum {
+    template <typename T>
+    static __device__ T of(T a, T b) { return a + b; }
+};
+struct Largest {
+    template <typename T>
+    static __device__ T of(T a, T b) { return a > b || a != a ? a : b; }  // NaN wins
+};
+
+// The sum, or the largest, of what the THREADS threads that share a row hold: 32, a warp, or all threads of the block.
+// Each of them gets the same number, and each must call. Lanes exchange values in pairs whose distance halves.
+template <typename Operation, int THREADS, typename T>
+__device__ T reduce(T value) {
+    for (int distance = 16; distance > 0; distance /= 2)
+        value = Operation::of(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    if constexpr (THREADS > 32) {
+        __shared__ T of_warp[THREADS / 32];
+        __syncthreads();  // the last reduction's may still be read
+        if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+        __syncthreads();
+        value = of_warp[0];
+        for (int warp = 1; warp < THREADS / 32; warp++) value = Operation::of(value, of_warp[warp]);
+    }
+    return value;
+}
+
+// The first wrong index that any kernel meets is noted here and reported when the host next reads a result: 1, what it
+// was, what it had to be below. See faults.py.
+__device__ inline void note_fault(int *fault, int kind, long long index, int limit) {
+    if (atomicCAS(fault, 0, kind) == 0) {
+        fault[1] = int(index);
+        fault[2] = limit;
+    }
+}

@@ -1,0 +1,20 @@
+"""Launching kernels whose threads each compute elements by themselves."""
+
+from ...backend import backend_of
+from .launch import blocks_for, launch
+from .rows import contiguous
+
+_BLOCK = 256
+LARGEST = 2**30  # elements: their numbers, and a step of the grid beyond, are held by 32 bits
+
+
+def map_elements(file, name, template, arrays, *numbers, dtype=None):
+    """A fresh array, of the shape of ``arrays`` and contiguous, that the kernel computes from them.
+
+    The kernel gets the arrays, the result, the number of elements, and ``numbers``.
+    """
+    arrays = [contiguous(array) for array in arrays]
+    out = backend_of(arrays[0]).empty(arrays[0].shape, arrays[0].dtype if dtype is None else dtype)
+    grid = blocks_for(out.size, _BLOCK)
+    launch(file, name, (arrays[0].dtype, *template), grid, _BLOCK, *arrays, out, out.size, *numbers)
+    return out

@@ -1,0 +1,116 @@
+"""From Python to a kernel in CUDA C++: by CuPy on a GPU, by the simulator on the strict device.
+
+A kernel is a template, ``layer_norm_forward<Number, THREADS, ITEMS>`` in ``layer_norm.cu``. What stands in the angle
+brackets is settled when it is launched, and each such version is compiled once.
+"""
+
+import functools
+import re
+from pathlib import Path
+
+import numpy as np
+
+from ...backend import backend_of
+from ...backend.launches import note_launch
+
+SOURCES = Path(__file__).parent
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")  # that the tests compile for
+OPTIONS = ("--std=c++17",)
+
+_TYPE_NAMES = {
+    "float16": "Half",
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+}
+MOST_BLOCKS = 1 << 16  # of a kernel whose threads go through an array in steps of the grid
+
+
+def launch(file, name, template, grid, block, *arguments):
+    """Run a kernel on the device that its arrays are on.
+
+    Args:
+        file: its source, such as ``"layer_norm.cu"``.
+        name: of the function.
+        template: its template arguments: dtypes and whole numbers.
+        grid: how many blocks: a number, or up to three.
+        block: how many threads in each.
+        arguments: arrays (of which the kernel gets the address of the first element), None for no array, whole
+            numbers (an ``int`` in the kernel), floats (a ``double``), and NumPy scalars of other types.
+
+    Raises:
+        ValueError: for a number that an ``int`` does not hold.
+        KernelError: from the simulator, for what the kernel does wrong.
+    """
+    expression = f"{name}<{', '.join(_spelled(argument) for argument in template)}>"
+    grid = _three(grid)
+    block = _three(block)
+    note_launch(name)
+    array = next(a for a in arguments if getattr(a, "ndim", 0))
+    arguments = [_as_argument(argument) for argument in arguments]
+    if backend_of(array).kind == "strict":
+        from .simulation import simulate
+
+        simulate(file, expression, grid, block, arguments)
+    else:
+        pointers = [np.uintp(0) if argument is None else argument for argument in arguments]
+        _compiled(file, expression)(grid, block, tuple(pointers))
+
+
+def blocks_for(items, in_a_block):
+    """How many blocks cover so many items, and no more than a kernel that steps by the grid needs.
+
+    >>> blocks_for(1000, 256)
+    4
+    """
+    return max(1, min(-(-items // in_a_block), MOST_BLOCKS))
+
+
+@functools.cache
+def source(file):
+    """The text of a kernel's file, with what it includes put in its place: so that caches see all of it."""
+    lines = [f'#line 1 "{file}"\n']
+    for number, line in enumerate((SOURCES / file).read_text().splitlines(keepends=True), 1):
+        included = re.fullmatch(r'#include "(\w+\.cuh)"\n', line)
+        if included:
+            text = (SOURCES / included[1]).read_text()
+            line = f'#line 1 "{included[1]}"\n{text}#line {number + 1} "{file}"\n'
+        lines.append(line)
+    return "".join(lines)
+
+
+@functools.cache
+def _compiled(file, expression):
+    import cupy
+
+    module = cupy.RawModule(
+        code=source(file), options=OPTIONS, name_expressions=(expression,), backend="nvrtc"
+    )
+    return module.get_function(expression)
+
+
+def _spelled(argument):
+    if isinstance(argument, (bool, int)):
+        return str(int(argument))
+    return _TYPE_NAMES[np.dtype(argument).name]
+
+
+def _three(lengths):
+    lengths = (lengths,) if isinstance(lengths, int) else tuple(lengths)
+    return lengths + (1,) * (3 - len(lengths))
+
+
+def _as_argument(value):
+    if value is None or hasattr(value, "strides"):  # an array, or a NumPy scalar of the right type
+        return value
+    if isinstance(value, float):
+        return np.float64(value)
+    if isinstance(value, (bool, int)):
+        if not -(2**31) <= value < 2**31:
+            raise ValueError(
+                f"a kernel got the number {value}: expected one that 32 bits hold; use smaller arrays"
+            )
+        return np.int32(value)
+    raise TypeError(f"a kernel takes arrays, whole numbers and floats, got {type(value).__name__}")

@@ -1,0 +1,10 @@
+// The bias of a linear layer, added to every row of the product.
+
+#include "common.cuh"
+
+template <typename Number>
+__global__ void add_bias(Number *y, const Number *bias, int size, int width) {
+    typedef Wide<Number> T;
+    for (int n = blockIdx.x * blockDim.x + threadIdx.x; n < size; n += gridDim.x * blockDim.x)
+        y[n] = T(y[n]) + T(bias[n % width]);
+}

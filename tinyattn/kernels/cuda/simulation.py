@@ -1,0 +1,280 @@
+"""Kernels without a GPU: their sources, compiled by g++ and run thread by thread, with every access to memory checked.
+
+The very text that NVRTC compiles for a GPU is compiled here against ``simulator/simulator.h``, which says in a hundred
+lines what ``__shared__``, ``threadIdx`` and ``__syncthreads`` are. The threads of a block are fibers of one processor;
+blocks run one after the other. What is found, and how, is told in ``simulator/simulator.cpp``: races between threads
+and between blocks, accesses out of bounds, shared memory that is read before it is written, barriers and shuffles that
+not all threads reach. Arguments are checked against the types of the kernel's parameters.
+
+What it cannot tell: how fast a kernel is, and whether its shared memory and registers fit a GPU (compiling for one
+tells that). Exponentials may differ from a GPU's in the last digits.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from .launch import SOURCES, source
+
+SIMULATOR = SOURCES / "simulator"
+_FLAGS = (
+    "-std=c++17 -O1 -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-tree-loop-distribute-patterns"
+).split()
+# The calls before each access; the simulator answers them, and not the library that they are made for.
+_CHECKED = ("-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
+_GUARD = 1 << 12  # bytes around each array that belong to none
+_lock = threading.Lock()  # the simulator runs one launch at a time
+
+
+class KernelError(RuntimeError):
+    """What a kernel did that is wrong on a GPU, though it may pass unnoticed there."""
+
+
+def simulate(file, expression, grid, block, arguments):
+    """Run one version of a kernel to its end.
+
+    Args:
+        file: its source.
+        expression: the name with the template arguments.
+        grid, block: three lengths each.
+        arguments: strict arrays, None, and NumPy scalars of the kernel's types.
+
+    Raises:
+        KernelError: for arguments of other types than the parameters', and for what a thread does wrong.
+        RuntimeError: where there is no g++.
+    """
+    kernel = load(file, expression)
+    kernel.check_types(arguments)
+    with _lock:
+        kernel.run(grid, block, arguments)
+
+
+@functools.cache
+def load(file, expression):
+    """The ``Simulated`` kernel of a version."""
+    return Simulated(source(file), expression)
+
+
+class Simulated:
+    """One version of a kernel, compiled for the simulator.
+
+    Args:
+        text: CUDA C++.
+        expression: the name of the kernel in it, with its template arguments.
+    """
+
+    def __init__(self, text, expression):
+        self.expression = expression
+        self.parameters = parameter_names(text, expression)
+        self.path = compiled(text, expression)
+        self.library = ctypes.CDLL(str(self.path))
+        symbols = _symbols(self.path)
+        report = ctypes.c_char.in_dll(self.library, "report")
+        self.base = ctypes.addressof(report) - symbols["report"][0]
+        self.shared = [
+            (re.sub(r"^.*\d(?=[a-z])", "", name), self.base + start, size)
+            for name, (start, size) in symbols.items()
+            if name.startswith("_ZZ")  # variables within functions: here all are shared
+        ]
+        self.types = []
+        tell = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+        self.library.describe_0(tell(lambda code: self.types.append(code.decode())))
+
+    def check_types(self, arguments):
+        """Raise KernelError unless each argument is of its parameter's type."""
+        if len(arguments) != len(self.types):
+            raise KernelError(
+                f"{self.expression} has {len(self.types)} parameters, got {len(arguments)} arguments"
+            )
+        for name, expected, value in zip(self.parameters, self.types, arguments):
+            if value is None and expected.startswith("*"):
+                continue
+            given = "nothing" if value is None else _code(value)
+            if given != expected:
+                raise KernelError(
+                    f"{self.expression} got {given} for {name}, expected {expected} "
+                    "(a star: an array; f, i, u, b: the kind of number; its size in bytes)"
+                )
+
+    def run(self, grid, block, arguments):
+        memory = _Memory(arguments)
+        regions = memory.regions + [
+            _Region(start, size, 4 if size % 4 == 0 else 1, True) for _, start, size in self.shared
+        ]
+        shape = _Launch(grid, block, (_Region * len(regions))(*regions), len(regions))
+        values = [
+            np.asarray(value if isinstance(value, np.generic) else np.uintp(memory.address(value)))
+            for value in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        if self.library.launch_0(ctypes.byref(shape), pointers):
+            raise KernelError(self._message(memory))
+        memory.copy_back()
+
+    def _message(self, memory):
+        text = (ctypes.c_char * 512).in_dll(self.library, "report").value.decode()
+        number = ctypes.c_int.in_dll(self.library, "reported_region").value
+        place = ctypes.c_void_p.in_dll(self.library, "reported_place").value
+        if number >= len(memory.regions):
+            text = text.replace("%s", self.shared[number - len(memory.regions)][0])
+        elif number >= 0:
+            names = [self.parameters[position] for position in memory.members[number]]
+            text = text.replace("%s", " and ".join(names))
+        line = ""
+        if place is not None:
+            command = ["addr2line", "-e", self.path, hex(place - 1 - self.base)]
+            found = subprocess.run(command, capture_output=True, text=True).stdout.split()
+            line = f" at {Path(found[0]).name}" if found else ""
+        return f"{self.expression}{line}: {text}"
+
+
+class _Region(ctypes.Structure):
+    _fields_ = [
+        ("start", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("item", ctypes.c_uint32),
+        ("is_shared", ctypes.c_uint32),
+    ]
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("regions", ctypes.POINTER(_Region)),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+class _Memory:
+    """The arrays of a launch, each in memory of its own with guards around it; those that overlap stay together.
+
+    Attributes:
+        regions: what the simulator is told of them.
+        members: for each region, the positions of the arguments that lie in it.
+    """
+
+    def __init__(self, arguments):
+        spans = []
+        for position, value in enumerate(arguments):
+            if value is not None and not isinstance(value, np.generic) and value.size:
+                low, high = np.lib.array_utils.byte_bounds(value._memory)
+                spans.append([low, high, value.itemsize, [position]])
+        merged = []
+        for span in sorted(spans, key=lambda span: span[:2]):
+            if merged and span[0] < merged[-1][1]:
+                last = merged[-1]
+                last[1] = max(last[1], span[1])
+                last[2] = min(last[2], span[2])
+                last[3] = last[3] + span[3]
+            else:
+                merged.append(span)
+        self.arguments = arguments
+        self.members = [members for *_, members in merged]
+        self.copies = []  # (where it is, array of bytes, where that begins)
+        self.regions = []
+        self._starts = {}
+        for low, high, item, members in merged:
+            copy = np.empty(high - low + 2 * _GUARD + 256, np.uint8)
+            start = -(-(copy.ctypes.data + _GUARD) // 256) * 256 + low % 16
+            ctypes.memmove(start, low, high - low)
+            self.copies.append((low, high - low, copy, start))
+            self.regions.append(_Region(start, high - low, item, False))
+            for position in members:
+                self._starts[id(arguments[position])] = (
+                    start + arguments[position]._memory.ctypes.data - low
+                )
+
+    def address(self, value):
+        """Where the kernel finds an array; an array without elements has an address that may not be read."""
+        if value is None:
+            return 0
+        return self._starts.get(id(value), 16)
+
+    def copy_back(self):
+        """Take over what the kernel has written."""
+        for low, size, _, start in self.copies:
+            ctypes.memmove(low, start, size)
+
+
+def compiled(text, expression):
+    """The path of a library with the kernel and the simulator; compiled once, and kept in the user's cache."""
+    code = (
+        f'#include "simulator.h"\n#line 1 "kernel.cu"\n{text}\nSIMULATED_KERNEL(0, {expression})\n'
+    )
+    simulator = _made((SIMULATOR / "simulator.cpp").read_text(), ".o", [*_FLAGS, "-c"])
+    kernel = _made(code, ".o", [*_FLAGS, *_CHECKED, "-c"])
+    # Linked without the option that has checked it: the library that g++ would add is not meant.
+    return _made("", ".so", ["-shared", "-Wl,-Bsymbolic", kernel, simulator])
+
+
+def _made(code, suffix, options):
+    """The path of what g++ makes of ``code``: from the cache, where it has been made before."""
+    headers = [(SIMULATOR / name).read_text() for name in ("simulator.h", "half.h")]
+    parts = [*headers, code, *map(str, options)]
+    target = _cache() / (hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32] + suffix)
+    if target.is_file():
+        return target
+    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+        file, result = Path(directory, "kernel.cpp"), Path(directory, "result")
+        file.write_text(code)
+        _compile([file, *options, "-o", result])
+        os.replace(result, target)
+    return target
+
+
+def parameter_names(text, expression):
+    """The names of a kernel's parameters.
+
+    >>> parameter_names("__global__ void f(const Number *x, int rows) {", "f<float>")
+    ['x', 'rows']
+    """
+    name = re.escape(expression.partition("<")[0])
+    match = re.search(rf"__global__\s+void\s+{name}\(([^)]*)\)", text)
+    if match is None:
+        raise KernelError(f"there is no kernel {name} in this source")
+    return [re.search(r"(\w+)\s*$", part).group(1) for part in match.group(1).split(",")]
+
+
+def _compile(arguments):
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        raise RuntimeError("the simulator of kernels needs g++ 12 or later: install it, or set CXX")
+    result = subprocess.run(
+        [compiler, f"-I{SIMULATOR}", *map(str, arguments)], capture_output=True, text=True
+    )
+    if result.returncode:
+        raise KernelError(f"g++ refuses the kernel:\n{result.stderr[:4000]}")
+
+
+@functools.cache
+def _symbols(path):
+    """The symbols of a library: name -> (offset, size)."""
+    listing = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for line in listing.splitlines():
+        fields = line.split()
+        if len(fields) == 4 and fields[2] in "bBdDuV":
+            found[fields[3]] = int(fields[0], 16), int(fields[1], 16)
+    return found
+
+
+def _cache():
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(root) / "tinyattn" / "simulator"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _code(value):
+    star = "" if isinstance(value, np.generic) else "*"
+    return f"{star}{value.dtype.kind}{value.dtype.itemsize}"
