@@ -21,7 +21,7 @@ import time
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, GREEN, GREY, ORANGE, PURPLE, example, fit
+from harness import BLUE, GREEN, GREY, ORANGE, PURPLE, example, fit
 from tinyattn.backend import Random
 from tinyattn.data import Batches, CharDataset, evaluation_batches
 from tinyattn.models import GPT, GPTConfig
@@ -88,6 +88,11 @@ def main(run):
     )
     print(
         f"\n(counting characters alone: {unigram:.3f}; pairs of them: {dataset.baselines['bigram']:.3f})"
+    )
+
+    run.say_what_is_missing(
+        "which kinds learn more slowly and which steps are cheaper "
+        "(it shows that dense, flash and ring follow one curve)"
     )
 
     dense = trained["dense"]

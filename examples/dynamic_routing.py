@@ -18,7 +18,7 @@ nothing: that all positions contribute is true, and says nothing about how much.
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit
 from tinyattn import nn
 
 NAMES, CONTENTS = 4, 8

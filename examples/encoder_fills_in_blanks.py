@@ -18,7 +18,7 @@ gap; that costs a pass for each of them.)
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit
 from tinyattn.backend import Random
 from tinyattn.data import Batches, CharDataset
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig, mask_tokens

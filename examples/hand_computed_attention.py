@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 import tinyattn as ta
-from example import example
+from harness import example
 
 
 def attention_step_by_step(x):

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit
 from tinyattn import nn
 
 HEADS = (1, 2, 4)

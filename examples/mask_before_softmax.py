@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit
 from tinyattn import nn
 
 

@@ -14,7 +14,7 @@ second sentence is the first one mirrored: shuffles in general it sees, this one
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, GREY, ORANGE, example
+from harness import BLUE, GREY, ORANGE, example
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")

@@ -16,7 +16,7 @@ it has to overcome, not a limit. The convolution's window is one: beyond it the 
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, GREEN, ORANGE, example, fit
+from harness import BLUE, GREEN, ORANGE, example, fit
 from tinyattn.models import CNN, GPT, RNN, CNNConfig, GPTConfig, RNNConfig
 
 NAMES, WORDS = 8, 8

@@ -15,7 +15,7 @@ the gradient that reaches the scores from a random cotangent of the weights: med
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, example
+from harness import BLUE, ORANGE, example
 
 KEYS = 64
 

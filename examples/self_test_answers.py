@@ -14,7 +14,7 @@ import permutation
 import scale_and_saturation
 import separate_projections
 import tinyattn as ta
-from example import BLUE, ORANGE, example
+from harness import BLUE, ORANGE, example
 from tinyattn import nn
 
 

@@ -20,7 +20,7 @@ Measured: the share of right answers after training.
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, ORANGE, PURPLE, example, fit
+from harness import BLUE, ORANGE, PURPLE, example, fit
 from tinyattn import nn
 
 KINDS, PAYLOADS = 3, 16

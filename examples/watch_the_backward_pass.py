@@ -12,7 +12,7 @@ Measured on a small GPT after some steps on Python's documentation: activations 
 import numpy as np
 
 import tinyattn as ta
-from example import example, fit
+from harness import example, fit
 from tinyattn.data import Batches, CharDataset
 from tinyattn.models import GPT, GPTConfig
 

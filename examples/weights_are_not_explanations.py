@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, GREY, ORANGE, example
+from harness import BLUE, GREY, ORANGE, example
 from what_heads_learn import BLOCK, corpus, trained_gpt
 
 

@@ -22,7 +22,7 @@ import functools
 import numpy as np
 
 import tinyattn as ta
-from example import example, fit
+from harness import example, fit
 from tinyattn.backend import Random
 from tinyattn.data import Batches, CharDataset
 from tinyattn.models import GPT, GPTConfig

@@ -14,7 +14,7 @@ difference quotient in float32 and float64, the other reason why a wrong gradien
 import numpy as np
 
 import tinyattn as ta
-from example import BLUE, GREEN, ORANGE, example
+from harness import BLUE, GREEN, ORANGE, example
 from tinyattn.survey.curve import STEPS, step_curve
 from tinyattn.survey.mutations import CHECKS, break_rule, mutated
 

@@ -92,7 +92,7 @@ def test_a_claim_that_fails_ends_the_example_with_an_error(tmp_path):
     script = tmp_path / "wrong.py"
     script.write_text(
         f"import sys; sys.path[:0] = [{str(EXAMPLES)!r}, {str(EXAMPLES.parent)!r}]\n"
-        "from example import example\n"
+        "from harness import example\n"
         '@example(limit={"type": int, "default": 3, "help": "a number"})\n'
         "def main(run):\n"
         "    assert run.options.limit == run.choose(4, 5)\n"

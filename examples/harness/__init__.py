@@ -1,4 +1,4 @@
-"""What the examples share: their options, their tables, and where their pictures go. Not an example itself.
+"""What the examples share: their options, their tables, and where their pictures go.
 
 Every example is a script: ``python examples/NAME.py`` prints its numbers, asserts the claim in its head, and writes
 ``NAME.png``. ``--quick`` takes seconds, with the claim still asserted; ``--out`` says where pictures go.
@@ -33,6 +33,11 @@ class Run:
     def choose(self, full, quick):
         """``full``, or ``quick`` in a quick run."""
         return quick if self.quick else full
+
+    def say_what_is_missing(self, what):
+        """In a quick run, print what it is too short to show."""
+        if self.quick:
+            print(f"\n--quick is too short to show {what}; the full run does")
 
     def print_matrix(self, name, matrix):
         """A small matrix with its name, three digits behind the point."""
