@@ -53,12 +53,12 @@ def begin(config, out=None, processes=None):
     processes = processes or Processes()
     check_device(config.run.device)
     config = _with_workers(config, processes.size)
+    dataset = CharDataset.load(
+        config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
+    )
     # A run finds its text from whatever directory it is resumed in.
     config = dataclasses.replace(
         config, run=dataclasses.replace(config.run, data=located(config.run.data))
-    )
-    dataset = CharDataset.load(
-        config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
     )
     streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
     model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
