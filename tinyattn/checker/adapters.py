@@ -5,6 +5,9 @@ working copies (None: that of the inputs). It returns a ``Problem``, or None for
 finds its framework in ``sys.modules`` and never imports it.
 """
 
+from .frameworks.jax import jax_problem
+from .frameworks.pairs import pair_problem
+from .frameworks.pytorch import torch_problem
 from .tensors import tensor_problem
 
-ADAPTERS = [tensor_problem]  # the last takes everything
+ADAPTERS = [pair_problem, torch_problem, jax_problem, tensor_problem]  # the last takes everything

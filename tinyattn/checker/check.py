@@ -41,7 +41,9 @@ def gradcheck(
     between the one-sided slopes, and an input that has no influence on the outputs.
 
     Args:
-        fn: a function of tensors that returns a Tensor, or a container of them.
+        fn: a function of tensors that returns a Tensor, or a container of them. Likewise a PyTorch function,
+            ``torch.autograd.Function`` or module, a JAX function or ``custom_vjp``, and a pair ``(forward, backward)``
+            of functions of NumPy arrays, called as ``forward(*arrays)`` and ``backward(cotangent, *arrays)``.
         inputs: its arguments: a tuple or list for several, anything else for one. Lists, tuples, dicts and dataclasses
             are searched for tensors and arrays. Floating-point ones are checked (only those with ``requires_grad``, if
             any has it); everything else is passed on. The inputs are copied, never written to.
@@ -131,6 +133,13 @@ def problem_of(fn, inputs, params=(), dtype=None):
         problem = adapt(fn, inputs, params, dtype)
         if problem is not None:
             break
+    if not problem.arguments:
+        leaves = flatten(inputs, "inputs")
+        kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
+        raise TypeError(
+            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array; "
+            "to check a module's parameters, pass params=module"
+        )
     for argument in problem.arguments:
         given = argument.start.dtype
         if given.kind == "c":
@@ -179,7 +188,7 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
         if not report.passed:
             _assert_deterministic(problem, base=None)
             if find_fault:
-                report.searched = True
+                report.searched = bool(report.operations)
                 report.culprit = _culprit(problem, cotangents)
     report.evaluations = problem.evaluations
     return report

@@ -1,19 +1,23 @@
 """The call that reproduces a check, as text."""
 
-import numpy as np
+import math
 
-from ..autograd import Tensor
 from .containers import flatten, rebuild
 
 _LITERAL_ELEMENTS = 12
 
 
 def function_name(fn):
-    """A readable name of a function, a module, a partial or a primitive.
+    """A readable name of a function, a module, a partial, a primitive or a pair of functions.
 
-    >>> function_name(len)
-    'len'
+    >>> function_name(len), function_name((len, dict.fromkeys))
+    ('len', '(len, dict.fromkeys)')
     """
+    if isinstance(fn, (tuple, list)):
+        return f"({', '.join(map(function_name, fn))})"
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, type):  # a class method, such as the apply of torch.autograd.Function
+        return f"{owner.__name__}.{fn.__name__}"
     name = getattr(fn, "__name__", None) or getattr(getattr(fn, "func", None), "__name__", None)
     return name or type(fn).__name__
 
@@ -44,11 +48,23 @@ class _Literal:
 
     def __repr__(self):
         leaf = self._leaf
-        if not isinstance(leaf, (Tensor, np.ndarray)):
+        make = _MAKERS.get(type(leaf).__module__.partition(".")[0])
+        if make is None or not hasattr(leaf, "tolist"):
             return getattr(leaf, "__name__", None) or repr(leaf)
-        array = leaf.numpy() if isinstance(leaf, Tensor) else leaf
-        if array.size <= _LITERAL_ELEMENTS:
-            content = f"np.array({array.tolist()}, {str(array.dtype)!r})"
-        else:
-            content = f"<{array.dtype} of shape {array.shape}>"
-        return f"ta.tensor({content})" if isinstance(leaf, Tensor) else content
+        if math.prod(leaf.shape) > _LITERAL_ELEMENTS:
+            dtype = str(leaf.dtype).removeprefix("torch.")
+            return f"<{dtype} of shape {tuple(leaf.shape)}>"
+        return make(leaf)
+
+
+def _numpy(array):
+    return f"np.array({array.tolist()}, {str(array.dtype)!r})"
+
+
+# By the package of their types: how arrays and tensors are written.
+_MAKERS = {
+    "numpy": _numpy,
+    "tinyattn": lambda tensor: f"ta.tensor({_numpy(tensor.numpy())})",
+    "torch": lambda tensor: f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})",
+    "jaxlib": lambda array: f"jnp.array({array.tolist()}, {str(array.dtype)!r})",
+}

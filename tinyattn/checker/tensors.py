@@ -60,12 +60,6 @@ def tensor_problem(fn, inputs, params=(), dtype=None):
         if id(parameter) not in seen and parameter.dtype.kind in "fc":
             seen.add(id(parameter))
             arguments.append(TensorArgument(name, parameter, parameter, dtype or parameter.dtype))
-    if not arguments:
-        kinds = ", ".join(sorted({type(leaf).__name__ for _, leaf in leaves})) or "nothing"
-        raise TypeError(
-            f"there is nothing to check: the inputs hold {kinds}, expected a floating-point tensor or array; "
-            "to check a module's parameters, pass params=module"
-        )
     return FirstOrder(fn, inputs, arguments, slots)
 
 
