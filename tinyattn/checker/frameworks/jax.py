@@ -101,16 +101,13 @@ class JaxProblem(Problem):
                 return function_name(function)
         return None
 
-    @contextlib.contextmanager
     def running(self):
-        config = sys.modules["jax"].config
-        enabled = config.jax_enable_x64
-        needed = any(argument.start.dtype == np.float64 for argument in self.arguments)
-        try:
-            config.update("jax_enable_x64", enabled or needed)
-            yield
-        finally:
-            config.update("jax_enable_x64", enabled)
+        jax = sys.modules["jax"]
+        if not any(argument.start.dtype == np.float64 for argument in self.arguments):
+            return contextlib.nullcontext()
+        # The second is that of JAX before 0.8.
+        enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        return enable(True)
 
     def _arrays(self):
         # Copies: on a CPU a JAX array may share the memory of a NumPy array.

@@ -116,7 +116,9 @@ class TorchProblem(Problem):
         passed = iter([tensors[s] if isinstance(s, Argument) else s for s in self._slots])
         inputs = rebuild(self._inputs, passed)
         with torch.enable_grad():
-            result = self._call(*inputs) if isinstance(inputs, (tuple, list)) else self._call(inputs)
+            result = (
+                self._call(*inputs) if isinstance(inputs, (tuple, list)) else self._call(inputs)
+            )
         outputs = [leaf for _, leaf in flatten(result, "output") if _is_floating(leaf)]
         if not outputs:
             raise TypeError(
