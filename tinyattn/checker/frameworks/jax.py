@@ -1,7 +1,7 @@
 """JAX functions, ``custom_vjp`` among them, as problems.
 
-JAX computes in float32 unless told otherwise: during the check of float64 arrays its 64-bit types are enabled. Functions
-are run as they are, without another ``jax.jit`` around them, so that state that they keep is noticed.
+JAX computes in float32 unless told otherwise: during the check of float64 arrays its 64-bit types are enabled.
+Functions are run as they are, without another ``jax.jit`` around them, so that state that they keep is noticed.
 """
 
 import contextlib
