@@ -1,4 +1,4 @@
-"""Settings are given by name, unknown names are refused with the right one, and GPT-2's are a constructor away."""
+"""Configurations: keyword arguments only, unknown names raise with a suggestion, and GPT-2's settings."""
 
 import inspect
 
@@ -28,14 +28,14 @@ def test_a_misspelled_or_unknown_setting_is_refused(config):
         config(xyz=4)
 
 
-def test_a_name_for_a_setting_that_a_model_lacks_is_not_promised():
+def test_a_setting_that_the_model_lacks_is_not_suggested():
     with pytest.raises(TypeError, match="RNNConfig has no setting n_head: expected"):
         RNNConfig(n_head=2)
 
 
 @CONFIGS
 def test_settings_by_position_are_refused(config):
-    with pytest.raises(TypeError, match=r"takes its settings by name, got \(65,\)"):
+    with pytest.raises(TypeError, match=r"takes keyword arguments only, got \(65,\)"):
         config(65)
 
 

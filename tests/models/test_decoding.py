@@ -1,4 +1,4 @@
-"""Decoding single tokens in plain NumPy: equal to the modules, and refused where it could differ from them."""
+"""Decoder: equal to the modules, and an error for models that it does not support."""
 
 import gc
 import weakref
@@ -74,7 +74,7 @@ def test_every_setting_gives_the_logits_of_the_modules(positions, options, ids):
         assert cache.length == LENGTH
 
 
-def test_modules_and_decoder_may_take_turns_with_one_cache(ids):
+def test_modules_and_decoder_can_alternate_on_one_cache(ids):
     model = small(positions="rotary")
     decoder, cache, parts = models.Decoder(model), model.cache(), []
     for chunk in (1, 1, 5, 1, 1, 20, 1, 10):
@@ -100,7 +100,7 @@ def test_float32_stays_float32_and_near_float64(ids):
     np.testing.assert_allclose(found, exact, atol=1e-4)
 
 
-def test_a_cache_dies_with_its_last_reference(ids):
+def test_a_cache_is_freed_with_its_last_reference(ids):
     gc.disable()
     try:
         _, cache = decode(small(), ids, 5)
@@ -116,7 +116,7 @@ def test_a_changed_parameter_is_an_error(ids):
     decoder, cache = models.Decoder(model), model.cache()
     decoder(1, cache)
     model.blocks[1].norm1.weight.data[...] = 0
-    with pytest.raises(RuntimeError, match="parameters have changed: make a new Decoder"):
+    with pytest.raises(RuntimeError, match="parameters have changed: create a new Decoder"):
         decoder(1, cache)
     assert cache.length == 1
     decoder = models.Decoder(model)
@@ -138,7 +138,7 @@ def test_large_scores_do_not_overflow(ids):
         ({"positions": "alibi"}, r"its blocks\.0\.attention\.alibi is a ALiBi"),
         ({"attention": "window"}, r"its blocks\.0\.attention is not plain causal attention"),
         ({"attention": "linear"}, r"its blocks\.0\.attention is not plain causal attention"),
-        ({"dtype": "float16"}, "not all float32, or all float64, on the CPU"),
+        ({"dtype": "float16"}, "not all float32 or all float64 on the CPU"),
     ],
 )
 def test_settings_it_does_not_support_are_refused_with_the_reason(options, reason):
@@ -231,7 +231,7 @@ def test_other_models_other_arrays_rules_and_anomaly_detection_are_refused():
     assert "not all float32" in unsupported(small().to("strict"))
     assert unsupported(model) is None
     for mode in (ta.reference, ta.detect_anomaly):
-        with mode(), pytest.raises(ValueError, match="run its modules"):
+        with mode(), pytest.raises(ValueError, match="require its modules"):
             models.Decoder(model)
 
 
@@ -254,7 +254,7 @@ def test_ids_and_caches_it_cannot_read_are_refused_and_change_nothing(ids):
         with pytest.raises(ValueError, match="create a new cache"):
             decoder(1, wrong)
     for wrong in (small(layers=3).cache(), models.RNN(models.RNNConfig()).cache()):
-        with pytest.raises(ValueError, match="no cache of a model with 2 layers"):
+        with pytest.raises(ValueError, match="not a cache of a model with 2 layers"):
             decoder(1, wrong)
     decoder(1, cache)
     with ta.no_grad():  # in a cache that the decoder has just read
@@ -263,7 +263,7 @@ def test_ids_and_caches_it_cannot_read_are_refused_and_change_nothing(ids):
         decoder(1, cache)
 
 
-def test_a_cache_that_was_recorded_goes_on_unrecorded(ids):
+def test_a_recorded_cache_can_be_continued_by_the_decoder(ids):
     model = small()
     cache = model.cache()
     assert model(ids[:, :4], cache=cache).requires_grad

@@ -1,4 +1,4 @@
-"""The encoder: it sees both ways, ignores padding, and learns to fill in what is masked."""
+"""The encoder: bidirectional, independent of padding, and able to learn masked language modelling."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_it_is_post_norm_and_bidirectional_by_default():
     assert not model.blocks[0].attention.causal
 
 
-def test_it_learns_to_fill_in_what_is_masked(random):
+def test_it_learns_to_predict_masked_tokens(random):
     model = small(dtype="float32", dim=16)
     ids = (random.integers(0, 13, (16, 1)) + np.arange(10)) % 13
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
@@ -119,7 +119,7 @@ def test_masking_takes_ids_in_the_type_of_a_vocabulary():
     "ids, share", [(np.zeros(0, int), 0.15), (np.zeros(3), 0.15), (np.zeros(3, int), 15)]
 )
 def test_masking_refuses_what_it_cannot_mask(ids, share):
-    with pytest.raises(ValueError, match=r"expected integers|between 0 and 1"):
+    with pytest.raises(ValueError, match=r"expected at least one integer|between 0 and 1"):
         models.mask_tokens(ids, vocabulary_size=5, share=share)
 
 

@@ -1,4 +1,4 @@
-"""RNN and CNN, the models to compare attention with: causal, resumable, and limited as they should be."""
+"""RNN and CNN, the models for comparison with attention: causality, caches and receptive fields."""
 
 import numpy as np
 import pytest

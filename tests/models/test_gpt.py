@@ -41,7 +41,7 @@ def logits(model, ids, **options):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_fresh_model_knows_nothing(seed, random):
+def test_the_initial_loss_is_that_of_a_uniform_distribution(seed, random):
     ta.manual_seed(seed)
     model = models.GPT(models.GPTConfig(vocabulary_size=65))
     ids, targets = random.integers(0, 65, (2, 8, 64))
@@ -153,7 +153,7 @@ def test_padding_within_a_text_does_not_count_as_a_position(cached, positions, k
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-10)
 
 
-def test_what_is_refused_leaves_a_cache_with_padding_as_it_was(device, ids):
+def test_an_error_leaves_a_cache_with_padding_unchanged(device, ids):
     model = small(device)
     mask = ta.tensor([[False, True, True]], device=device)
     whole = logits(model, ids[:1, :4], padding_mask=[[False, True, True, True]])
@@ -175,11 +175,11 @@ def test_a_padding_mask_of_numbers_or_of_another_shape_is_refused(device, ids):
 
 @pytest.mark.parametrize("shape", [(), (2, 0)])
 def test_ids_without_a_token_are_refused(shape, device):
-    with pytest.raises(ValueError, match="one token at least"):
+    with pytest.raises(ValueError, match="at least one token"):
         small(device)(ta.zeros(shape, dtype=int, device=device))
 
 
-def test_a_model_trained_with_ring_attention_reads_on_from_a_cache(device, ids):
+def test_ring_attention_continues_from_a_cache(device, ids):
     model = small(device, attention="ring")
     whole = logits(model, ids)
     cache = model.cache()
@@ -227,7 +227,7 @@ def test_any_leading_axes_are_kept(shape, device):
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @POSITIONS
-def test_it_learns_a_rule_by_heart(positions, optimizer, random):
+def test_it_overfits_a_simple_rule(positions, optimizer, random):
     model = small(dtype="float32", positions=positions, qk_norm=True, dim=16)
     ids = (
         random.integers(0, 13, (16, 1)) + np.arange(10)
@@ -296,7 +296,7 @@ def test_weights_of_any_layer_can_be_recorded_without_changing_the_loss(device, 
     assert list(record.shapes.values()) == [(3, 2, 9, 9)] * 2
 
 
-def test_a_copy_learns_by_itself(device, ids):
+def test_a_copy_is_trained_independently(device, ids):
     model = small(device)
     expected = logits(model, ids)
     copied = copy.deepcopy(model)
@@ -332,10 +332,10 @@ def test_the_config_survives_json():
         ({"activation": "tan"}, "activation must be one of"),
         ({"norm": "middle"}, "norm must be one of pre, post"),
         ({"normalisation": "batch"}, "normalisation must be"),
-        ({"attention": "fast"}, "unknown attention kind 'fast': expected one of auto, dense"),
+        ({"attention": "fast"}, "unknown attention kind 'fast': expected one of .*dense"),
         (
             {"positions": "rotary", "heads": 128},
-            "a head has 1: choose dim and heads with an even quotient",
+            "head_dim, got 1: choose dim and heads with an even quotient",
         ),
         ({"feed_forward_dim": 0}, "feed_forward_dim must be at least 1"),
         ({"attention": "window", "window": 0}, "window must be at least 1"),
@@ -368,9 +368,9 @@ def test_a_cache_is_of_this_model_and_of_its_type(device, ids):
     model = small(device)
     other = models.GPT(dataclasses.replace(model.config, layers=1)).cache()
     for wrong in (other, models.RNN(models.RNNConfig(layers=2)).cache(), []):
-        with pytest.raises(ValueError, match=r"no cache of a model with 2 layers"):
+        with pytest.raises(ValueError, match=r"not a cache of a model with 2 layers"):
             model(ids, cache=wrong)
-        with ta.no_grad(), pytest.raises(ValueError, match="no cache of a model"):
+        with ta.no_grad(), pytest.raises(ValueError, match="not a cache of a model"):
             model(ids[:1, :1], cache=wrong)
     cache = model.cache()
     logits(model, ids[:, :4], cache=cache)
@@ -379,6 +379,6 @@ def test_a_cache_is_of_this_model_and_of_its_type(device, ids):
         logits(model, ids[:, 4:5], cache=cache)
 
 
-def test_a_dict_is_no_configuration():
+def test_a_dict_is_rejected_as_configuration():
     with pytest.raises(TypeError, match=r"got dict: write GPT\(GPTConfig\(\.\.\.\)\)"):
         models.GPT({"layers": 1})

@@ -1,4 +1,4 @@
-"""Every optimiser against PyTorch's, step by step, with gradients that come and go."""
+"""Every optimiser equals PyTorch's, step by step, also when some parameters lack a gradient."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Clipping: what is measured, what is changed and what is left alone."""
+"""Gradient clipping: the measured norm, scaled gradients, and cases that leave gradients unchanged."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_float32_gradients_stay_float32_under_a_limit_of_numpys(device):
 
 
 @pytest.mark.parametrize(("limit", "kind"), [(-1.0, 2), (math.nan, 2), (1.0, 3)])
-def test_what_makes_no_sense_is_refused(limit, kind):
+def test_invalid_arguments_raise(limit, kind):
     with pytest.raises(ValueError, match=r"max_norm|norm_type"):
         clip_grad_norm([with_gradient([1.0])], limit, kind)
 

@@ -1,4 +1,4 @@
-"""Flat storage: layout, runs and blocks."""
+"""Flat storage: layout, runs and cache blocks."""
 
 import numpy as np
 

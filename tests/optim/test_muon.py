@@ -1,4 +1,4 @@
-"""Muon: orthogonal updates, matrices side by side, and shapes in either direction."""
+"""Muon: orthogonal updates, concatenated matrices, and wide and tall shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What all optimisers share: groups, flat storage, dtype, saved states and errors."""
+"""Common behaviour of all optimisers: groups, flat storage, dtypes, saved states and errors."""
 
 import copy
 import json
@@ -48,7 +48,7 @@ def test_the_parameters_become_views_and_keep_their_numbers(name, device):
 
 
 @EVERY
-def test_how_parameters_lie_in_memory_changes_no_number(name, device):
+def test_the_memory_layout_of_parameters_does_not_change_results(name, device):
     """One storage for all, or an optimiser for each: the same."""
     together, apart = matrices(device), matrices(device)
     one = OPTIMIZERS[name](together)
@@ -93,7 +93,7 @@ def test_the_dtype_of_a_parameter_stays_whatever_the_learning_rate_is(name, dtyp
 
 
 @EVERY
-def test_a_restored_optimizer_goes_on_to_the_last_bit(name, device):
+def test_a_restored_optimizer_continues_bit_identically(name, device):
     parameters = matrices(device)
     optimizer = OPTIMIZERS[name](parameters)
     step(optimizer, parameters, 1)
@@ -112,7 +112,7 @@ def test_a_restored_optimizer_goes_on_to_the_last_bit(name, device):
         assert np.array_equal(a, b)
 
 
-def test_a_state_bears_the_names_of_the_parameters():
+def test_a_state_contains_the_names_of_the_parameters():
     model = nn.Linear(2, 3)
     state = optim.AdamW(model.named_parameters()).state_dict()
     assert set(state["arrays"]) == {
@@ -172,18 +172,18 @@ def test_a_model_that_was_moved_needs_a_new_optimizer():
     model = nn.Linear(2, 2)
     optimizer = optim.SGD(model.parameters())
     model.to("float64")
-    with pytest.raises(RuntimeError, match="make the optimiser after moving the model"):
+    with pytest.raises(RuntimeError, match="create the optimiser after moving the model"):
         optimizer.step()
 
 
-def test_parameters_of_different_types_live_side_by_side(device):
+def test_parameters_of_different_dtypes_in_one_group(device):
     single, double = matrices(device, 1, "float32"), matrices(device, 1, "float64")
     optimizer = optim.AdamW(single + double, lr=0.1)
     step(optimizer, single + double)
     assert [parameter.dtype for parameter in single + double] == [np.float32, np.float64]
 
 
-def test_zero_grad_forgets_gradients(device):
+def test_zero_grad_resets_gradients(device):
     parameters = matrices(device)
     optimizer = optim.SGD(parameters)
     step(optimizer, parameters)
@@ -212,19 +212,19 @@ def test_a_gradient_that_was_summed_into_the_flat_buffer_is_not_copied(device):
     [
         (lambda p: optim.SGD([]), ValueError, "no parameters"),
         (lambda p: optim.SGD(p), TypeError, "got one tensor"),
-        (lambda p: optim.SGD([1.0]), TypeError, "got float"),
+        (lambda p: optim.SGD([1.0]), TypeError, "got a float"),
         (lambda p: optim.SGD([p * 2]), ValueError, "leaf"),
         (lambda p: optim.SGD([ta.tensor([1, 2])]), ValueError, "int64"),
         (lambda p: optim.SGD([p], lr=-1), ValueError, "lr must be at least 0, got -1"),
         (lambda p: optim.SGD([p], lr=float("nan")), ValueError, "lr must be"),
-        (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov"),
+        (lambda p: optim.SGD([p], nesterov=True), ValueError, "nesterov requires"),
         (lambda p: optim.AdamW([p], betas=(0.9, 1.0)), ValueError, "betas"),
         (lambda p: optim.AdamW([p], eps=-1), ValueError, "eps"),
         (lambda p: optim.AdamW([{"params": [p], "beta": 1}]), TypeError, "beta"),
         (lambda p: optim.AdamW([{"params": [p]}, {"params": [p]}]), ValueError, "in two groups"),
         (lambda p: optim.SGD(nn.Linear(2, 3)), TypeError, r"a Linear: write model.parameters\(\)"),
         (lambda p: optim.SGD({"params": [p]}), TypeError, "got one dict"),
-        (lambda p: optim.SGD([{"params": [p]}, p]), TypeError, "got Tensor among them"),
+        (lambda p: optim.SGD([{"params": [p]}, p]), TypeError, "got a Tensor in the list"),
         (lambda p: optim.SGD([p], lr="0.1"), TypeError, "lr must be a number, got '0.1'"),
         (lambda p: optim.SGD([p], lr=None), TypeError, "lr must be a number, got None"),
         (lambda p: optim.AdamW([p], betas=0.9), TypeError, "two numbers"),
@@ -233,22 +233,22 @@ def test_a_gradient_that_was_summed_into_the_flat_buffer_is_not_copied(device):
         (
             lambda p: optim.SGD([("a", p), ("a", ta.tensor([1.0]))]),
             ValueError,
-            "two parameters are called a",
+            "two parameters have the name a",
         ),
         (
             lambda p: optim.SGD([{"params": [("1", p)]}, {"params": [ta.tensor([1.0])]}]),
             ValueError,
-            "two parameters are called 1",
+            "two parameters have the name 1",
         ),
         (lambda p: optim.Muon([p]), ValueError, r"matrices, got a parameter of shape \(2,\)"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make, error, words):
+def test_invalid_arguments_raise(make, error, words):
     with pytest.raises(error, match=words):
         make(ta.tensor([1.0, 2.0], requires_grad=True))
 
 
-def test_a_group_that_is_refused_leaves_the_optimizer_as_it_was(device):
+def test_an_invalid_group_leaves_the_optimizer_unchanged(device):
     parameters = matrices(device)
     optimizer = optim.Muon(parameters)
     vector = ta.tensor(np.ones(3), requires_grad=True, device=device)
@@ -260,7 +260,7 @@ def test_a_group_that_is_refused_leaves_the_optimizer_as_it_was(device):
 
 
 @pytest.mark.parametrize("state", [nn.Linear(2, 3).state_dict(), [], None])
-def test_what_is_no_state_of_an_optimizer_is_refused(state):
+def test_loading_another_object_than_a_state_raises(state):
     with pytest.raises(TypeError, match="with arrays and settings; got"):
         optim.SGD(nn.Linear(2, 3).parameters()).load_state_dict(state)
 
@@ -306,7 +306,7 @@ def test_weight_decay_is_for_matrices_only():
     names = [[name for name, _ in group["params"]] for group in groups]
     assert names == [["0.weight", "2.weight"], ["0.bias", "1.weight", "1.bias"]]
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
-    with pytest.raises(TypeError, match=r"Parameter among them: write model\.named_parameters\(\)"):
+    with pytest.raises(TypeError, match=r"a Parameter in it: write model\.named_parameters\(\)"):
         optim.weight_decay_groups(model.parameters(), 0.1)
     assert len(optim.weight_decay_groups(nn.Linear(2, 2, bias=False).named_parameters(), 1)) == 1
 

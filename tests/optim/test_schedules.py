@@ -1,4 +1,4 @@
-"""Learning rates at the steps where schedules bend."""
+"""Learning-rate schedules at the ends of warmup and decay."""
 
 import numpy as np
 import pytest

@@ -56,7 +56,7 @@ def test_names_are_unique_across_the_groups():
         ({"heads": 3}, "--dim 128 is not a multiple of --heads 3"),
         (
             {"heads": 128},
-            "rotary positions rotate pairs of features, and a head has 1: choose --dim and --heads",
+            "rotary positions need an even head_dim, got 1: choose --dim and --heads",
         ),
         ({"out": 3}, "--out must be text, given 3"),
     ],

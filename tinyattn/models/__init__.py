@@ -1,4 +1,4 @@
-"""Models, assembled from ``tinyattn.nn``."""
+"""Models, built from the layers of ``tinyattn.nn``."""
 
 from .cnn import CNN, CNNConfig
 from .decoding import Decoder

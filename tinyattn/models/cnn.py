@@ -1,4 +1,4 @@
-"""A convolutional language model, to compare attention with: what lies beyond its receptive field does not exist."""
+"""A convolutional language model, for comparison with attention: it sees only its receptive field."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,15 @@ from ..nn import (
     ModuleList,
 )
 from ..nn.initialisation import initialise_like_gpt2
-from ..ops import cross_entropy, linear
+from ..ops import linear
 from .config import ConvolutionOptions, ModelConfig
 from .ids import as_ids
-from .rnn import StateCache
+from .language_model import StatefulLanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class CNNConfig(ConvolutionOptions, ModelConfig):
-    """Settings of a CNN; ``block_size`` is the length of a training window, the model itself has no limit.
+    """Settings of a CNN; ``block_size`` is the length of a training window and does not limit the model.
 
     >>> CNNConfig(layers=4, kernel_size=3, dilation=1).receptive_field
     9
@@ -29,7 +29,7 @@ class CNNConfig(ConvolutionOptions, ModelConfig):
 
     @property
     def receptive_field(self):
-        """Tokens that the last layer sees, the present one included."""
+        """Number of tokens that an output depends on, including the current one."""
         reach = sum(self.dilation**layer for layer in range(self.layers))
         return 1 + (self.kernel_size - 1) * reach
 
@@ -47,13 +47,13 @@ class CNNBlock(Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x, before=None):
-        """The output, and what the convolution must remember for the tokens after these."""
-        y, memory = self.convolution.forward_with_state(self.norm(x), before)
-        return x + self.dropout(self.contract(self.activation(y))), memory
+        """The output, and the state of the convolution for the next tokens."""
+        y, state = self.convolution.forward_with_state(self.norm(x), before)
+        return x + self.dropout(self.contract(self.activation(y))), state
 
 
-class CNN(Module):
-    """Tokens to the logits of the next token, through causal convolutions.
+class CNN(StatefulLanguageModel):
+    """A language model of causal convolutions: ids to the logits of the next token.
 
     Args:
         config: a ``CNNConfig``.
@@ -82,7 +82,7 @@ class CNN(Module):
 
         Args:
             ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
-            cache: what ``model.cache()`` made: what each layer needs of the tokens before, updated here.
+            cache: a ``model.cache()`` with the states after the tokens before ``ids``; it is updated.
 
         Returns:
             (..., length, vocabulary_size).
@@ -90,20 +90,9 @@ class CNN(Module):
         ids = as_ids(ids, self)
         x = self.dropout(self.embedding(ids))
         for layer, block in enumerate(self.blocks):
-            x, memory = block(x, None if cache is None else cache.states[layer])
+            x, state = block(x, None if cache is None else cache.states[layer])
             if cache is not None:
-                cache.states[layer] = memory
+                cache.states[layer] = state
         if cache is not None:
             cache.length += ids.shape[-1]
         return linear(self.norm(x), self.embedding.weight.T)
-
-    def loss(self, ids, targets):
-        """The mean cross-entropy of ``targets``, the token that follows each of ``ids``, in nats: a single number."""
-        return cross_entropy(self(ids), as_ids(targets, self))
-
-    def cache(self):
-        """An empty memory for ``model(ids, cache=cache)``: the last few tokens of each layer."""
-        return StateCache(self.config.layers)
-
-    def extra_repr(self):
-        return self.config.changed_settings()

@@ -1,7 +1,7 @@
-"""The settings of all models: the name, type, range, default, unit and help of each, once.
+"""Settings of all models: name, type, range, default, unit and help text of each.
 
-The configurations of the models inherit these fields, and so do the options of ``tinyattn train``. A field's docstring
-is its help; the word in brackets at its end is the unit.
+The model configurations and the options of ``tinyattn train`` inherit these fields. The docstring of a field is its
+help text; the word in brackets at the end is the unit.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from ..attention import attention_kind
 from ..attention.window import WINDOW
 from ..ranges import Count, CountOrZero, LayerCount, Positive, Probability, check_ranges
 
-# What other libraries call a setting.
+# Names of the settings in other libraries.
 OTHER_NAMES = {
     **dict.fromkeys(("vocab_size", "n_vocab"), "vocabulary_size"),
     **dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers"), "layers"),
@@ -28,25 +28,25 @@ class CommonOptions:
     """Options of every model."""
 
     layers: LayerCount = 4
-    """Blocks, one above the other [blocks]."""
+    """Number of blocks [blocks]."""
 
     dim: Count = 128
     """Width of the residual stream [numbers per token]."""
 
     block_size: Count = 64
-    """Context length: tokens the model sees at once [tokens]."""
+    """Context length [tokens]."""
 
     dropout: Probability = 0.0
-    """Share of activations zeroed at random while training [probability]."""
+    """Dropout probability in training mode [probability]."""
 
     bias: bool = False
-    """Add a bias in linear layers and norms; the output layer never has one."""
+    """Add a bias in linear layers and norms (not in the output layer)."""
 
     def check(self, spell=str):
-        """Raise a ValueError for the first value out of range, or at odds with another.
+        """Raise a ValueError for the first value that is out of range or inconsistent with another one.
 
         Args:
-            spell: how the message writes the name of a setting.
+            spell: converts the name of a setting for the message, such as to an option of the command line.
         """
         check_ranges(self, spell)
 
@@ -56,7 +56,7 @@ class FeedForwardOptions(CommonOptions):
     """Options of models with feed-forward layers."""
 
     activation: Literal["gelu_tanh", "gelu", "relu", "relu_squared", "silu"] = "gelu_tanh"
-    """Nonlinearity of the feed-forward layers; gelu is exact, gelu_tanh GPT-2's approximation."""
+    """Activation function of the feed-forward layers; gelu is exact, gelu_tanh GPT-2's approximation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class TransformerOptions(FeedForwardOptions):
     """Options of GPT and encoder."""
 
     heads: Count = 4
-    """Attention heads in a block; must divide dim [heads]."""
+    """Attention heads per block; must divide dim [heads]."""
 
     feed_forward_dim: Count | None = None
     """Width of the feed-forward layers; by default 4 times dim [numbers per token]."""
@@ -76,52 +76,52 @@ class TransformerOptions(FeedForwardOptions):
     """Base of the wavelengths of rotary positions."""
 
     norm: Literal["pre", "post"] | None = None
-    """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, for the encoder post."""
+    """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, post for the encoder."""
 
     normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
-    """Normalisation of the residual stream."""
+    """Normalisation layer."""
 
     qk_norm: bool = True
     """Divide each head's queries and keys by their root mean square."""
 
     attention: str = "auto"
-    """Kind of attention."""
+    """Attention kind."""
 
     attention_options: dict | None = None
-    """Options of the attention kind; those not given have its defaults."""
+    """Options of the attention kind; the others have their defaults."""
 
     window: Count = WINDOW.options["window"].default
-    """Keys a query sees with window attention, its own included [tokens]."""
+    """Window attention: keys that a query sees, including its own [tokens]."""
 
     global_tokens: CountOrZero = WINDOW.options["global_tokens"].default
-    """First tokens that every query sees with window attention [tokens]."""
+    """Window attention: first tokens, which every query sees [tokens]."""
 
     tie_head: bool = True
-    """Use the token embedding as the output layer's weight too."""
+    """Weight tying: use the token embedding as the weight of the output layer."""
 
     def check(self, spell=str):
         super().check(spell)
         if self.dim % self.heads:
             raise ValueError(
-                f"{spell('dim')} {self.dim} is not a multiple of {spell('heads')} {self.heads}: each head has "
-                f"{spell('dim')} / {spell('heads')} features"
+                f"{spell('dim')} {self.dim} is not a multiple of {spell('heads')} {self.heads}: head_dim is "
+                f"{spell('dim')} / {spell('heads')}"
             )
         if self.positions == "rotary" and self.head_dim % 2:
             raise ValueError(
-                f"rotary positions rotate pairs of features, and a head has {self.head_dim}: "
+                f"rotary positions need an even head_dim, got {self.head_dim}: "
                 f"choose {spell('dim')} and {spell('heads')} with an even quotient"
             )
         attention_kind(self.attention).complete(self.kind_options())
 
     def kind_options(self):
-        """The options of the attention kind: ``attention_options``, and the fields that have an option's name."""
+        """The options of the attention kind: the fields with the name of an option, and ``attention_options``."""
         names = attention_kind(self.attention).options
         fields = {name: value for name, value in vars(self).items() if name in names}
         return {**fields, **(self.attention_options or {})}
 
     @property
     def head_dim(self):
-        """Features of a head."""
+        """Length of a head's vectors, dim / heads."""
         return self.dim // self.heads
 
 
@@ -130,21 +130,21 @@ class ConvolutionOptions(FeedForwardOptions):
     """Options of the CNN."""
 
     kernel_size: Count = 3
-    """Tokens that a convolution of the CNN sees, the present one included [tokens]."""
+    """CNN: kernel size of the convolutions [tokens]."""
 
     dilation: Count = 2
-    """Factor between the dilations of two successive layers of the CNN; 1: none is dilated [factor]."""
+    """CNN: ratio of the dilations of successive layers; 1 for no dilation [factor]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """What every configuration has besides its options: the vocabulary, and the check of the values.
+    """The base class of the model configurations: the vocabulary size and validation.
 
-    ``dataclasses.asdict`` gives it as JSON can hold it.
+    ``dataclasses.asdict`` converts a configuration to JSON-compatible values.
 
     Raises:
-        ValueError: for a value out of range, or at odds with another.
-        TypeError: for an unknown setting; the message names the one that was meant.
+        ValueError: for a value that is out of range or inconsistent with another one.
+        TypeError: for an unknown setting; the message suggests the right name.
 
     >>> from tinyattn.models import GPTConfig
     >>> GPTConfig(**dataclasses.asdict(GPTConfig(heads=2))).heads
@@ -160,7 +160,7 @@ class ModelConfig:
     def __new__(cls, *values, **settings):
         if values:
             raise TypeError(
-                f"{cls.__name__} takes its settings by name, got {values}: write "
+                f"{cls.__name__} takes keyword arguments only, got {values}: write "
                 f"{cls.__name__}(vocabulary_size=...)"
             )
         known = [one.name for one in dataclasses.fields(cls)]

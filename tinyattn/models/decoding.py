@@ -1,8 +1,9 @@
-"""Decoding one token at a time in plain NumPy: what ``GPT.forward`` computes with a cache, and nothing recorded.
+"""Decoding one token at a time in plain NumPy: the fast version of ``GPT.forward`` with a cache, without a graph.
 
-Trade-offs: a single token has so little arithmetic that the Python calls around it dominate. A ``Decoder`` looks up the
-weights once, computes queries, keys and values in one product, and runs on bare arrays. It is to ``GPT.forward`` what a
-kernel is to its rule: the tests compare the two. It supports the GPT's own modules only: see ``unsupported``.
+Trade-offs: the arithmetic of a single token is so small that the overhead of Python calls dominates. A ``Decoder``
+looks up the weights once, computes queries, keys and values in one matrix product, and works on plain arrays. It
+relates to ``GPT.forward`` as a kernel to its rule: the tests compare the two. It supports only GPT's own modules: see
+``unsupported``.
 """
 
 import math
@@ -37,7 +38,7 @@ from .gpt import GPT
 
 NORMS = (LayerNorm, RMSNorm)
 ABSENT = type(None)
-# The types whose arithmetic is written out here, for each part of a module; subclasses are other types.
+# The supported types of each submodule; subclasses are not supported.
 PARTS = {
     GPT: {
         "embedding": (Embedding,),
@@ -65,7 +66,7 @@ PARTS = {
 
 
 def unsupported(model):
-    """Why a ``Decoder`` cannot decode with ``model``, as a clause for a message; None if it can.
+    """The reason why ``Decoder`` does not support ``model``, as a clause for a message; None if it does.
 
     >>> from tinyattn.models import GPT, GPTConfig
     >>> unsupported(GPT(GPTConfig(layers=1, positions="alibi")))
@@ -75,7 +76,7 @@ def unsupported(model):
         return f"it is a {type(model).__name__}, not a GPT"
     mode = current_mode.get()
     if mode.anomaly or not mode.kernels:
-        return "reference() and detect_anomaly() run its modules"
+        return "reference() and detect_anomaly() require its modules"
     parts = [
         (f"{name}.{attribute}".lstrip("."), getattr(module, attribute), kinds)
         for name, module in model.named_modules()
@@ -91,12 +92,12 @@ def unsupported(model):
             return f"its {name} has no weight, no eps, or several axes"
     for name, module in model.named_modules():
         if module.is_watched or "forward" in vars(module):
-            return f"{name or 'it'} has a forward hook or a forward() of its own"
+            return f"{name or 'it'} has a forward hook or overrides forward()"
     parameters = model.parameters()
     dtypes = {parameter.dtype for parameter in parameters}
     is_plain = all(type(parameter._data) is np.ndarray for parameter in parameters)
     if not is_plain or len(dtypes) > 1 or not dtypes <= {np.dtype("f4"), np.dtype("f8")}:
-        return "its parameters are not all float32, or all float64, on the CPU"
+        return "its parameters are not all float32 or all float64 on the CPU"
     return None
 
 
@@ -110,16 +111,16 @@ def _is_plain_norm(norm):
 
 
 class Decoder:
-    """The weights of a GPT, laid out for reading texts token by token.
+    """The weights of a GPT, arranged for decoding token by token, in eval mode.
 
-    ``tinyattn.generate`` makes one for each call. The model must not change while a decoder is in use: new
-    values of a parameter are an error, other modules and new hooks go unnoticed. It computes as in evaluation mode.
+    ``tinyattn.generate`` creates one in each call. The model must not change while a decoder is in use: changed
+    parameters are an error, replaced modules and new hooks are not detected.
 
     Args:
         model: a ``GPT`` on the CPU.
 
     Raises:
-        ValueError: for a model that it does not support, with the reason; ``model(ids, cache=cache)`` works for all.
+        ValueError: for an unsupported model, with the reason; ``model(ids, cache=cache)`` works for all models.
 
     >>> import tinyattn as ta
     >>> from tinyattn.models import GPT, Decoder, GPTConfig
@@ -135,13 +136,13 @@ class Decoder:
         reason = unsupported(model)
         if reason is not None:
             raise ValueError(
-                f"a Decoder cannot decode with this model, {reason}: use model(ids, cache=cache)"
+                f"Decoder does not support this model, {reason}: use model(ids, cache=cache)"
             )
         config = model.config
         self._model = model
         self._parameters = model.parameters()
         self._versions = self._current_versions()
-        self._cache = None  # the last one that was checked
+        self._cache = None  # the last one that passed _check
         dtype = model.dtype
         self._no_keys = Tensor._wrap(np.empty((1, config.heads, 0, config.head_dim), dtype))
         self._embedding = model.embedding.weight._data  # (vocabulary_size, dim)
@@ -167,19 +168,19 @@ class Decoder:
         return [parameter._version[0] for parameter in self._parameters]
 
     def __call__(self, token, cache):
-        """The logits of the token that follows ``token``, which is added to ``cache``.
+        """Add ``token`` to ``cache`` and return the logits of the next token.
 
         Args:
             token: an id.
-            cache: what ``model.cache()`` made; it may hold tokens of one text, shape (1, length), without padding.
+            cache: a ``model.cache()``, empty or with tokens of one text, shape (1, length), without padding.
 
         Returns:
             A NumPy array (vocabulary_size,).
 
         Raises:
-            ValueError: if the block is full, and for a cache of several texts, of padding, or of another model.
+            ValueError: if the context is full, and for a cache of several texts, of padding, or of another model.
             IndexError: for an id outside the vocabulary.
-            RuntimeError: if a parameter has changed since the decoder was made.
+            RuntimeError: if a parameter has changed since the decoder was created.
         """
         token = operator.index(token)
         if not 0 <= token < len(self._embedding):
@@ -187,7 +188,7 @@ class Decoder:
                 f"the decoder got the id {token}: expected an integer in 0 .. {len(self._embedding) - 1}"
             )
         if self._versions != self._current_versions():
-            raise RuntimeError("the model's parameters have changed: make a new Decoder")
+            raise RuntimeError("the model's parameters have changed: create a new Decoder")
         if cache is not self._cache or cache.padding_mask is not None:
             self._check(cache)
         position = cache.length
@@ -206,7 +207,7 @@ class Decoder:
         if cache.padding_mask is not None:
             raise ValueError("the cache has a padding mask: use model(ids, cache=cache)")
         for layer in cache.layers:
-            layer.extend(self._no_keys, self._no_keys)  # refuses other texts, dtypes, devices
+            layer.extend(self._no_keys, self._no_keys)  # raises for other shapes, dtypes, devices
         self._cache = cache
 
 
@@ -262,9 +263,8 @@ class _Block:
         keys, values = layer.append_uninitialised()  # (heads, capacity, head_dim)
         keys[:, position] = key
         values[:, position] = value
-        scores = np.matmul(keys[:, : position + 1], query[..., None])[
-            ..., 0
-        ]  # (heads, position + 1)
+        scores = np.matmul(keys[:, : position + 1], query[..., None])  # (heads, position + 1, 1)
+        scores = scores[..., 0]
         scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
         weights = np.exp(scores, out=scores)
         y = np.matmul(weights[:, None], values[:, : position + 1])[:, 0]  # (heads, head_dim)
@@ -273,7 +273,7 @@ class _Block:
 
 
 def _rotations(length, head_dim, base, dtype):
-    """For each position the 2 by 2 rotations of all pairs of features, (length, 2, 2, head_dim / 2)."""
+    """The 2 by 2 rotation matrices of all pairs of features at each position, (length, 2, 2, head_dim / 2)."""
     cosine, sine = (table._data for table in rotary_tables(length, head_dim, base, dtype))
     return np.stack([np.stack([cosine, -sine], axis=1), np.stack([sine, cosine], axis=1)], axis=1)
 

@@ -1,4 +1,4 @@
-"""An encoder: a transformer whose tokens see each other in both directions, trained to fill in masked ones."""
+"""Encoder: a bidirectional transformer, trained to predict masked tokens."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,13 @@ class EncoderConfig(TransformerConfig):
 
 
 class Encoder(Transformer):
-    """Tokens to the logits of what each of them is, or was before it was masked.
+    """A bidirectional transformer: ids to the logits of each token, masked tokens included.
 
     Args:
         config: an ``EncoderConfig``.
 
     Attributes:
-        mask_id: the id of the mask token, the first after the vocabulary; it is read and never predicted.
+        mask_id: the id of the mask token, the first after the vocabulary; it is read but never predicted.
 
     Source: J. Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2019), sections 3 and 3.1.
 
@@ -43,40 +43,40 @@ class Encoder(Transformer):
         """The logits of each token.
 
         Args:
-            ids: integers (..., length), a tensor or an array of the model's device, or nested lists; ``mask_id`` where
-                masked.
-            padding_mask: booleans (..., length), True for real tokens and False for padding, which no token sees and
-                which does not count as a position (a window of attention counts it). What comes out at padding has
-                no meaning.
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists; ``mask_id`` for
+                masked tokens.
+            padding_mask: booleans (..., length), True for real tokens and False for padding. No token attends to
+                padding, and padding does not count as a position (except for window attention). The logits at padding
+                are meaningless.
 
         Returns:
             (..., length, vocabulary_size).
 
         Raises:
-            ValueError: if the tokens are more than ``block_size``.
+            ValueError: for more than ``block_size`` tokens.
             IndexError: for an id that is neither in the vocabulary nor ``mask_id``.
         """
         return self.logits(self.read(ids, padding_mask=padding_mask))
 
 
 def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
-    """Hide some tokens for an encoder to find: what it reads, and what it should say.
+    """Mask random tokens for training an encoder (masked language modelling).
 
-    A ``share`` of the tokens, at least one, is chosen. Of these, 80 % become the mask token, 10 % any token, and 10 %
-    stay, so that a token that is not masked must be looked at too.
+    A ``share`` of the tokens, at least one, is selected. Of these, 80 % are replaced by the mask token, 10 % by a
+    random token, and 10 % are kept, so that the encoder must also predict tokens that are not masked.
 
     Args:
-        ids: NumPy integers of any type and shape with at least one element.
-        vocabulary_size: also the id of the mask token.
-        share: between 0 and 1; a text of which none was drawn has one token hidden all the same.
+        ids: NumPy integers of any type and shape, with at least one element.
+        vocabulary_size: the size of the vocabulary, which is also the id of the mask token.
+        share: between 0 and 1; at least one token is selected in any case.
         random: a ``tinyattn.backend.Random``; by default the default stream.
 
     Returns:
-        ``(inputs, targets)``, int64 of the shape of ``ids``; targets are -100, which no loss counts, where no token
-        was chosen.
+        ``(inputs, targets)``, int64 of the shape of ``ids``; targets are -100, which the losses ignore, for tokens that
+        were not selected.
 
     Raises:
-        ValueError: for no ids, ids that are no integers, and a share out of range.
+        ValueError: for empty ids, ids that are not integers, and a share out of range.
 
     Source: J. Devlin et al., "BERT" (2019), section 3.1.
 
@@ -87,14 +87,13 @@ def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
     ids = host_array(ids)
     if not ids.size or ids.dtype.kind not in "iu":
         raise ValueError(
-            f"cannot hide tokens of ids of shape {ids.shape} and dtype {ids.dtype}: expected integers, one at least"
+            f"cannot mask ids of shape {ids.shape} and dtype {ids.dtype}: expected at least one integer"
         )
     if not 0 <= share <= 1:
         raise ValueError(f"share must be between 0 and 1, got {share}")
     random = default_random() if random is None else random
-    ids = ids.astype(
-        np.int64
-    )  # a vocabulary's own unsigned type holds neither the mask token nor -100
+    # The unsigned dtype of a vocabulary can represent neither the mask token nor -100.
+    ids = ids.astype(np.int64)
     chosen = random.uniform(size=ids.shape) < share
     if not chosen.any():
         chosen.flat[random.integers(ids.size)] = True

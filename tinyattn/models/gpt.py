@@ -17,7 +17,7 @@ class GPTConfig(TransformerConfig):
 
     @classmethod
     def gpt2(cls, **settings):
-        """The settings of GPT-2, of 124 million parameters unless ``settings`` give another size.
+        """The settings of GPT-2, by default of the model with 124 million parameters.
 
         Source: A. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.3.
 
@@ -43,13 +43,13 @@ class GPTConfig(TransformerConfig):
 
 
 class GPT(Transformer):
-    """Tokens to the logits of the next token: embedding, blocks of causal attention, norm, output layer.
+    """A decoder-only transformer, ids to the logits of the next token: embedding, causal blocks, norm, output layer.
 
     Args:
         config: a ``GPTConfig``.
 
-    Weights start as in GPT-2: see ``initialise_like_gpt2``. They are drawn from the default random stream
-    (``ta.manual_seed``), the same on every device.
+    Weights are initialised as in GPT-2: see ``initialise_like_gpt2``. They are drawn from the default random stream
+    (``ta.manual_seed``), independently of the device.
 
     Source: A. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.3; A. Vaswani et
     al., "Attention Is All You Need" (2017).
@@ -68,21 +68,20 @@ class GPT(Transformer):
     def forward(self, ids, *, cache=None, padding_mask=None):
         """The logits of the token that follows each of ``ids``.
 
-        With a cache, a ``Decoder`` computes the same for one token at a time, faster and without recording.
+        For decoding one token at a time with a cache, a ``Decoder`` computes the same faster, without a graph.
 
         Args:
             ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
-            cache: what ``model.cache()`` made; the tokens before ``ids`` are taken from it, and ``ids`` added to it.
-            padding_mask: booleans (..., length), True for real tokens and False for padding, which no token sees and
-                which does not count as a position (a window of attention counts it). What comes out at padding has
-                no meaning.
+            cache: a ``model.cache()`` with the tokens before ``ids``; ``ids`` are added to it.
+            padding_mask: booleans (..., length), True for real tokens and False for padding. No token attends to
+                padding, and padding does not count as a position (except for window attention). The logits at padding
+                are meaningless.
 
         Returns:
             (..., length, vocabulary_size).
 
         Raises:
-            ValueError: if the tokens, those in the cache included, are more than ``block_size``; for a cache of another
-                model.
+            ValueError: for more than ``block_size`` tokens, including those in the cache; for a cache of another model.
             IndexError: for an id outside the vocabulary.
         """
         ids = as_ids(ids, self)
@@ -91,7 +90,7 @@ class GPT(Transformer):
         return self.logits(self.read(ids, cache, padding_mask))
 
     def cache(self):
-        """An empty cache for ``model(ids, cache=cache)``, which then computes the new tokens only.
+        """An empty key-value cache for ``model(ids, cache=cache)``, which then computes only the new tokens.
 
         >>> import tinyattn as ta
         >>> model = GPT(GPTConfig(vocabulary_size=10, block_size=8, layers=1, heads=2, dim=16))
@@ -105,9 +104,9 @@ class GPT(Transformer):
         return ModelCache(self.config.layers)
 
     def check_cache(self, cache):
-        """Raise ValueError for a cache that another kind of model made."""
+        """Raise ValueError for a cache of another kind of model."""
         if len(getattr(cache, "layers", ())) != self.config.layers:
             raise ValueError(
-                f"{cache!r} is no cache of a model with {self.config.layers} layers: expected what cache() of this "
-                "model returned"
+                f"{cache!r} is not a cache of a model with {self.config.layers} layers: pass the result of "
+                "cache() of this model"
             )

@@ -1,13 +1,13 @@
-"""What a model is given to read."""
+"""Conversion of token ids."""
 
 from ..autograd import tensor
 
 
 def as_ids(ids, model):
-    """``ids`` as an array or a tensor: nested lists, which are on no device yet, go to the model's.
+    """Convert nested lists of ids to a tensor on the model's device; arrays and tensors are returned unchanged.
 
     Raises:
-        ValueError: unless there is an axis of one token or more.
+        ValueError: unless the last axis has at least one token.
 
     >>> import tinyattn as ta
     >>> as_ids([[1, 2]], ta.nn.Linear(1, 1)).shape
@@ -17,6 +17,6 @@ def as_ids(ids, model):
         ids = tensor(ids, device=model.device)
     if not ids.shape or ids.shape[-1] == 0:
         raise ValueError(
-            f"the model got ids of shape {ids.shape}: expected (..., length), with one token at least"
+            f"the model got ids of shape {ids.shape}: expected (..., length), with at least one token"
         )
     return ids

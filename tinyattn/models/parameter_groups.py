@@ -1,17 +1,17 @@
-"""Which of a model's parameters which optimiser trains."""
+"""Split a model's parameters between Muon and AdamW."""
 
 from ..nn import Linear
 
 
 def split_for_muon(model):
-    """The matrices inside a model's blocks, for Muon, and all other parameters, for AdamW.
+    """Split parameters into the matrices inside a model's blocks, for Muon, and all others, for AdamW.
 
     Args:
-        model: a module whose blocks are below its attribute ``blocks``.
+        model: a module with its blocks in the attribute ``blocks``.
 
     Returns:
-        ``(groups, rest)``: groups for ``Muon(groups)``, one for each number of matrices that lie side by side in a
-        weight, and the named parameters that are left, for ``weight_decay_groups(rest, ...)``.
+        ``(groups, rest)``: parameter groups for ``Muon(groups)``, one for each value of ``Linear.parts``, and the other
+        named parameters, for ``weight_decay_groups(rest, ...)``.
 
     >>> import tinyattn as ta
     >>> from tinyattn.models import GPT, GPTConfig

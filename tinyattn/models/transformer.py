@@ -1,4 +1,4 @@
-"""What GPT and the encoder share: tokens and their positions, a stack of blocks, and the output layer."""
+"""The base class of GPT and the encoder: embedding, positions, a stack of blocks, and the output layer."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from ..nn import (
     Embedding,
     LearnedPositions,
     Linear,
-    Module,
     ModuleList,
     Rotary,
     SinusoidalPositions,
@@ -17,9 +16,10 @@ from ..nn import (
 )
 from ..nn.initialisation import initialise_like_gpt2
 from ..nn.normalisation import make_norm
-from ..ops import cross_entropy, linear
+from ..ops import linear
 from .config import ModelConfig, TransformerOptions
 from .ids import as_ids
+from .language_model import LanguageModel
 from .padding import as_padding_mask, key_mask, token_positions
 
 
@@ -32,21 +32,21 @@ class TransformerConfig(TransformerOptions, ModelConfig):
     """
 
 
-class Transformer(Module):
-    """The base of ``GPT`` and ``Encoder``.
+class Transformer(LanguageModel):
+    """The base class of ``GPT`` and ``Encoder``.
 
     Args:
         config: a ``TransformerConfig``.
-        causal: whether a token sees itself and earlier ones only.
-        norm: ``"pre"`` or ``"post"``, where the configuration leaves it to the model.
-        special_tokens: how many ids after the vocabulary can be read and are never predicted.
+        causal: whether a token sees only itself and earlier tokens.
+        norm: ``"pre"`` or ``"post"``, the default for ``config.norm``.
+        special_tokens: number of ids after the vocabulary that are read but never predicted.
     """
 
     def __init__(self, config, causal, norm, special_tokens=0):
         if not isinstance(config, TransformerConfig):
             name = type(self).__name__
             raise TypeError(
-                f"{name} takes a configuration, got {type(config).__name__}: write {name}({name}Config(...))"
+                f"{name} expected a configuration, got {type(config).__name__}: write {name}({name}Config(...))"
             )
         self.config = config
         norm = config.norm or norm
@@ -80,7 +80,7 @@ class Transformer(Module):
             )
             for _ in range(config.layers)
         )
-        # Post-norm blocks end with a norm of their own.
+        # Post-norm blocks already end with a norm.
         has_norm = norm == "pre"
         self.norm = make_norm(config.normalisation, config.dim, config.bias) if has_norm else None
         self.head = (
@@ -97,12 +97,14 @@ class Transformer(Module):
         padding_mask = as_padding_mask(padding_mask, ids, self)
         x = self.embedding(ids)  # (..., length, dim)
         start = 0
-        if cache is not None:  # only now, so that an id which is refused leaves the cache as it was
+        if (
+            cache is not None
+        ):  # after the embedding, so that an invalid id leaves the cache unchanged
             start = cache.length
             padding_mask = cache.extend_padding_mask(padding_mask, ids.shape)
-        positions = token_positions(padding_mask)  # (..., all lengths), or None
+        positions = token_positions(padding_mask)  # (..., total length), or None
         if self.config.positions == "sinusoidal":
-            x = x * math.sqrt(self.config.dim)  # as large as the sines
+            x = x * math.sqrt(self.config.dim)  # the magnitude of the sines
         if self.positions is not None:
             x = self.positions(x, start, None if positions is None else positions[..., start:])
         x = self.dropout(x)
@@ -113,7 +115,7 @@ class Transformer(Module):
         return x
 
     def logits(self, x):
-        """The scores of every token of the vocabulary, (..., length, vocabulary_size), from the residual stream."""
+        """The logits, (..., length, vocabulary_size), from the residual stream."""
         if self.norm is not None:
             x = self.norm(x)
         if self.head is not None:
@@ -123,22 +125,11 @@ class Transformer(Module):
             weight = weight[: self.config.vocabulary_size]
         return linear(x, weight.T)
 
-    def loss(self, ids, targets):
-        """The mean cross-entropy of ``targets`` under the model's predictions for ``ids``, in nats: a single number.
-
-        Args:
-            ids, targets: integers (..., length); a target of -100 does not count.
-        """
-        return cross_entropy(self(ids), as_ids(targets, self))
-
     def check_length(self, length, start):
-        """Raise ValueError unless ``length`` tokens after ``start`` others fit the block."""
+        """Raise ValueError unless ``length`` tokens after ``start`` cached ones fit into ``block_size``."""
         if start + length > self.config.block_size:
             seen = f" after {start} in the cache" if start else ""
             raise ValueError(
                 f"{length} tokens{seen} do not fit the block_size {self.config.block_size}: "
-                "give the last ones only, or build the model with a larger block_size"
+                "pass only the last ones, or build the model with a larger block_size"
             )
-
-    def extra_repr(self):
-        return self.config.changed_settings()

@@ -1,4 +1,4 @@
-"""AdamW: steps scaled by running moments of the gradient, with decoupled weight decay."""
+"""AdamW: Adam with decoupled weight decay."""
 
 import functools
 import math
@@ -9,21 +9,21 @@ from .optimizer import Optimizer
 
 
 class AdamW(Optimizer):
-    """Adam with weight decay that does not pass through the moments.
+    """Adam with decoupled weight decay, which does not enter the moments.
 
     With g the gradient of the parameter p at its t-th step:
-        m = beta1 m + (1 - beta1) g            a running mean of gradients,
-        v = beta2 v + (1 - beta2) g^2          and of their squares;
+        m = beta1 m + (1 - beta1) g            first moment,
+        v = beta2 v + (1 - beta2) g^2          second moment,
         p = p - lr weight_decay p - lr m' / (sqrt(v') + eps),
-        m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t)  undo that m and v began at 0.
+        m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t),  corrected for the initialisation with 0.
 
     Args:
-        params: parameters, named parameters or groups: see ``Optimizer``. To decay matrices only, pass
+        params: parameters, named parameters or groups: see ``Optimizer``. To decay only matrices, pass
             ``weight_decay_groups(model.named_parameters(), 0.1)``.
         lr: learning rate.
         betas: decay rates of the two moments, in [0, 1).
-        eps: keeps the quotient finite; added outside the root.
-        weight_decay: share of a parameter, times the learning rate, that is taken off at each step.
+        eps: added to the denominator, outside the root, for numerical stability.
+        weight_decay: weight decay coefficient; each step subtracts lr weight_decay p.
 
     Source: D. P. Kingma and J. Ba, "Adam" (2015), algorithm 1; I. Loshchilov and F. Hutter, "Decoupled Weight Decay
     Regularization" (2019), algorithm 2.
@@ -68,11 +68,12 @@ class AdamW(Optimizer):
 
 
 def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
-    """The update rule of AdamW on a slice of arrays, in place; options are Python numbers, which keep the dtype.
+    """The update rule of AdamW on a slice of arrays, in place.
 
     Args:
-        arrays: values, their gradient, its first and its second moment, all of one length.
+        arrays: values, gradient, first and second moment, of the same length.
         block: the slice.
+        lr, betas, eps, weight_decay: Python numbers, which do not change the dtype.
     """
     values, gradient, first_moment, second_moment = (array[block] for array in arrays)
     xp = array_namespace(values)
@@ -89,8 +90,8 @@ def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
     second_moment *= beta2
     second_moment += scratch
 
-    # m' / (sqrt(v') + eps), with both corrections taken out of the arrays:
-    # sqrt(v') = sqrt(v) / r with r = sqrt(1 - beta2^t), so it is m' r / (sqrt(v) + eps r)
+    # m' / (sqrt(v') + eps) with both corrections as scalar factors:
+    # sqrt(v') = sqrt(v) / r with r = sqrt(1 - beta2^t), so the quotient is m' r / (sqrt(v) + eps r).
     root = math.sqrt(1 - beta2**step)
     xp.sqrt(second_moment, out=scratch)
     scratch += eps * root

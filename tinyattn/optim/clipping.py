@@ -1,4 +1,4 @@
-"""Keeping the gradient's norm within bounds."""
+"""Gradient clipping by the total norm."""
 
 import math
 
@@ -9,14 +9,14 @@ from ..backend import array_namespace, listed
 
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0):
-    """Scale all gradients together so that their norm is at most ``max_norm``; returns the norm before that.
+    """Scale all gradients in place so that their total norm is at most ``max_norm``; returns the norm before clipping.
 
-    The norm is that of all gradients as one vector; a parameter that comes twice counts once. Gradients are changed in
-    place. A norm that is NaN or infinite leaves them as they are: ask ``math.isfinite`` of what is returned.
+    The norm is that of all gradients as one vector; a repeated parameter counts once. If the norm is NaN or infinite
+    the gradients are unchanged: check the return value with ``math.isfinite``.
 
     Args:
-        parameters: a list of tensors, or one; those without gradient are left out.
-        max_norm: a number of at least 0; infinity only measures.
+        parameters: a tensor or a list of tensors; those without gradient are ignored.
+        max_norm: a number of at least 0; with infinity the norm is only measured.
         norm_type: 2 for the Euclidean norm, infinity for the largest absolute value.
 
     Returns:

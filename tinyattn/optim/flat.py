@@ -1,8 +1,8 @@
-"""Flat storage: parameters side by side in one buffer, so that an update is a few operations on long arrays.
+"""Flat storage: all parameters of a group in one buffer, so that an update is a few operations on long arrays.
 
-A model has some fifty parameters, many of them short. Updating each by itself costs more in calls than in arithmetic.
-Here the parameters of a group become views of one buffer, and their gradients are gathered in another of the same
-layout; so is the state of the optimiser. An update rule then sees plain one-dimensional arrays.
+A model has dozens of parameters, many of them short. Updating each one separately costs more call overhead than
+arithmetic. The parameters of a group therefore become views of one buffer; their gradients and the optimiser state
+have buffers of the same layout. An update rule works on plain one-dimensional arrays.
 """
 
 import copy
@@ -12,16 +12,16 @@ import numpy as np
 
 from ..backend import backend_of
 
-_ALIGNMENT = 64  # bytes: the first element of each parameter starts a cache line
+_ALIGNMENT = 64  # bytes: each parameter is aligned to a cache line
 
 
 class FlatStorage:
-    """One buffer for ``parameters``, which must share device and dtype, and one for their gradients.
+    """One buffer for ``parameters``, which must have the same device and dtype, and one for their gradients.
 
     Attributes:
-        values: all parameters, one-dimensional; each parameter is a view of its slice.
-        gradients: laid out alike; float32 at least, so that float16 parameters are updated in float32.
-        slices: where each parameter lies.
+        values: the one-dimensional buffer of all parameters; each parameter is a view of its slice.
+        gradients: a buffer of the same layout, at least float32, so that float16 parameters are updated in float32.
+        slices: the slice of each parameter.
     """
 
     def __init__(self, parameters):
@@ -40,15 +40,15 @@ class FlatStorage:
         self.allocate(self.backend.zeros)
 
     def __deepcopy__(self, memo):
-        """Storage of its own for the copied parameters: copied views would not alias the new buffer."""
+        """New storage for the copied parameters: copied views would not alias the new buffer."""
         return FlatStorage(copy.deepcopy(self.parameters, memo))
 
     def zeros(self):
-        """Zeros of this layout, for the state of an optimiser."""
+        """A buffer of zeros of this layout, for optimiser state."""
         return self.backend.zeros((self.size,), self.state_dtype)
 
     def unflatten(self, flat):
-        """Views of ``flat``, one for each parameter, of its shape."""
+        """Views of ``flat`` of the shapes of the parameters."""
         return [
             flat[piece].reshape(parameter.shape)
             for piece, parameter in zip(self.slices, self.parameters)
@@ -63,7 +63,7 @@ class FlatStorage:
         self.gradient_views = self.unflatten(self.gradients)
 
     def adopt(self):
-        """Make every parameter a view of the buffer again, with the content it has now."""
+        """Copy parameters whose array was replaced into the buffer, and make them views of it again."""
         for parameter, view in zip(self.parameters, self.views):
             data = parameter._data
             if data is view:
@@ -75,13 +75,13 @@ class FlatStorage:
             ):
                 raise RuntimeError(
                     f"a parameter of shape {view.shape} ({self.dtype}, {self.backend.device}) now has shape "
-                    f"{data.shape} ({data.dtype}, {parameter.device}): make the optimiser after moving the model"
+                    f"{data.shape} ({data.dtype}, {parameter.device}): create the optimiser after moving the model"
                 )
             view[...] = data
             parameter._data = view
 
     def gather_gradients(self):
-        """Copy the gradients into the buffer; returns for each parameter whether it has one."""
+        """Copy the gradients into the buffer; returns a list of whether each parameter has a gradient."""
         self.adopt()
         present = []
         for parameter, view in zip(self.parameters, self.gradient_views):
@@ -96,9 +96,9 @@ class FlatStorage:
         return present
 
     def runs(self, labels):
-        """Slices of the buffer, as long as possible, over neighbours that have one label, as (label, slice).
+        """Maximal slices of the buffer over neighbouring parameters of the same label, as (label, slice).
 
-        Parameters whose label is None are left out.
+        Parameters with the label None are skipped.
 
         >>> from tinyattn import tensor
         >>> storage = FlatStorage([tensor([1.0] * 16), tensor([2.0] * 16), tensor([3.0] * 16)])
@@ -119,16 +119,16 @@ class FlatStorage:
         return found
 
     def mark_changed(self, changed):
-        """Bump the versions of the parameters that were written to, so that live graphs notice; a boolean for each."""
+        """Increment the version counters of the updated parameters (a boolean for each), so that live graphs notice."""
         for parameter, was_changed in zip(self.parameters, changed):
             if was_changed:
                 parameter.bump_version()
 
 
 def cache_blocks(piece, backend, elements=1 << 17, shares=8):
-    """Slices that cut ``piece`` into equal blocks that stay in the processor's cache; one block on a GPU.
+    """Split ``piece`` into slices of equal length that fit into the CPU cache; a single slice on a GPU.
 
-    More than one are a multiple of ``shares``, so that workers share them evenly.
+    The number of slices, if more than one, is about a multiple of ``shares``, to balance the load of workers.
 
     >>> from tinyattn.backend import get_backend
     >>> cache_blocks(slice(0, 25), get_backend("cpu"), elements=10, shares=4)

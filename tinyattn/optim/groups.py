@@ -1,17 +1,17 @@
-"""Which parameters an optimiser treats alike."""
+"""Parameter groups for weight decay."""
 
 from ..backend import listed
 
 
 def weight_decay_groups(named_parameters, weight_decay):
-    """Two groups: matrices, which decay, and biases, norms and other vectors, which do not.
+    """Split parameters into two groups: matrices with weight decay; biases, gains and other vectors without.
 
     Args:
         named_parameters: ``model.named_parameters()``.
-        weight_decay: of the matrices.
+        weight_decay: weight decay of the matrices.
 
     Returns:
-        A list of groups, without empty ones, for ``AdamW(groups, lr=...)``.
+        A list of the non-empty groups, for ``AdamW(groups, lr=...)``.
 
     Raises:
         TypeError: for parameters without names.
@@ -25,7 +25,7 @@ def weight_decay_groups(named_parameters, weight_decay):
     for pair in named:
         if not isinstance(pair, tuple):
             raise TypeError(
-                f"expected pairs of name and parameter, got {type(pair).__name__} among them: write "
+                f"expected a list of (name, parameter), got a {type(pair).__name__} in it: write "
                 "model.named_parameters()"
             )
     groups = [

@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrices are made nearly orthogonal before they are applied."""
+"""Muon: momentum, orthogonalised by Newton-Schulz iterations."""
 
 import math
 
@@ -11,29 +11,29 @@ _STACKED = 4  # matrices that are worked on together on a CPU: enough for one ca
 
 
 class Muon(Optimizer):
-    """Steps along the orthogonal matrix nearest to the momentum of each weight matrix.
+    """Update each weight matrix with the orthogonal matrix nearest to its momentum.
 
     With G the gradient of a matrix W, stored (in, out):
         B = momentum B + G,        U = G + momentum B (Nesterov)  or  U = B,
         W = W - lr weight_decay W - lr sqrt(max(1, out/in)) orthogonal(U).
-    ``orthogonal(U)`` has U's singular vectors and singular values near 1: all directions of the momentum move the
-    weight equally far, also those that single gradients hardly show.
+    ``orthogonal(U)`` has the singular vectors of U and singular values near 1: all directions of the momentum change
+    the weight by the same amount, including rare ones.
 
-    For the matrices inside a network. Embeddings, the output layer, norms and biases are AdamW's:
-    ``tinyattn.models.split_for_muon`` makes the two lists.
+    Use it for the matrices inside a network, and AdamW for embeddings, output layer, norms and biases:
+    ``tinyattn.models.split_for_muon`` splits the parameters.
 
     Args:
         params: matrices, named matrices or groups: see ``Optimizer``.
-        lr: learning rate; an update has the size lr in every direction, whatever the gradient's size.
-        momentum: share of the running sum that is kept.
-        nesterov: look ahead along the momentum.
-        ns_steps: Newton-Schulz iterations.
-        weight_decay: share of a matrix, times the learning rate, that is taken off at each step.
-        parts: how many matrices lie side by side in each parameter, made orthogonal each by itself: 3 for queries,
-            keys and values in one weight (in, 3 out).
+        lr: learning rate; an update has the size lr in every direction, independently of the size of the gradient.
+        momentum: momentum factor.
+        nesterov: use Nesterov momentum.
+        ns_steps: number of Newton-Schulz iterations.
+        weight_decay: weight decay coefficient; each step subtracts lr weight_decay W.
+        parts: number of matrices concatenated in each parameter, each orthogonalised separately: 3 for queries, keys
+            and values in one weight (in, 3 out).
 
     Raises:
-        ValueError: for parameters that are not matrices, or whose columns do not divide into ``parts``.
+        ValueError: for parameters that are not matrices, or with a number of columns not divisible by ``parts``.
 
     Source: K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024).
 
@@ -86,11 +86,11 @@ class Muon(Optimizer):
             if parameter.ndim != 2 or parameter.shape[1] % group["parts"]:
                 raise ValueError(
                     f"Muon updates matrices, got a parameter of shape {parameter.shape} with "
-                    f"parts={group['parts']}: give biases, norms and embeddings to AdamW"
+                    f"parts={group['parts']}: use AdamW for biases, norms and embeddings"
                 )
 
     def updates(self):
-        """Yield ``(update, items)``: an item is a stack of matrices that are worked on together."""
+        """Yield ``(update, items)``: an item is a stack of matrices that are updated together."""
         stacks = {}  # backend, shape with rows <= columns, options -> matrices
         for member in self._storages:
             for position, has_gradient in enumerate(member.present):

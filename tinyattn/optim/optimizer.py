@@ -1,4 +1,4 @@
-"""The base class of all optimisers: parameter groups, flat storage, and a state that can be saved."""
+"""The base class of all optimisers: parameter groups, flat storage, and saving and loading of the state."""
 
 import copy
 from numbers import Integral, Real
@@ -12,24 +12,23 @@ from .flat import FlatStorage, cache_blocks
 
 
 class Optimizer:
-    """The base of SGD, AdamW and Muon, with the groups and options of PyTorch's optimisers.
+    """The base class of SGD, AdamW and Muon, with the parameter groups and options of PyTorch's optimisers.
 
     Args:
-        params: what ``model.parameters()`` or ``model.named_parameters()`` gives, or a list of groups: dicts with
-            ``"params"`` and options that differ from the defaults, such as ``{"params": [...], "lr": 0.1}``. A
-            parameter that comes twice in a group counts once.
-        defaults: the options of groups that do not say otherwise.
+        params: ``model.parameters()``, ``model.named_parameters()``, or a list of groups: dicts with ``"params"`` and
+            options that differ from the defaults, such as ``{"params": [...], "lr": 0.1}``. A parameter that is
+            repeated in a group counts once.
+        defaults: the default options of the groups.
 
-    ``param_groups`` is a list of such dicts with all options filled in; set ``group["lr"]`` to follow a schedule, or
-    ``optimizer.lr`` for all groups alike.
+    ``param_groups`` is a list of such dicts with all options. To follow a learning-rate schedule, set ``group["lr"]``,
+    or ``optimizer.lr`` for all groups.
 
-    The parameters become views of one buffer for each group (see ``flat.py``): make the optimiser after moving the
-    model to its device and dtype. A parameter without gradient is not touched: no decay, no momentum, no step.
+    The parameters become views of one buffer per group (see ``flat.py``): create the optimiser after moving the model
+    to its device and dtype. A parameter without gradient is not updated: no decay, no momentum, no step.
 
     Raises:
-        ValueError: for no parameters at all, a parameter in two groups, a name that is given twice, or an option out
-            of range.
-        TypeError: for parameters that are not tensors, and for an unknown option or one that is no number.
+        ValueError: for an empty list, a parameter in two groups, a duplicate name, or an option out of range.
+        TypeError: for parameters that are not tensors, an unknown option, or an option that is not a number.
 
     >>> import tinyattn as ta
     >>> model = ta.nn.Linear(2, 3)
@@ -42,7 +41,7 @@ class Optimizer:
     [0.01, 0.01]
     """
 
-    buffers = ()  # names of the flat arrays of the optimiser's state
+    buffers = ()  # names of the flat arrays of optimiser state
 
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
@@ -62,23 +61,24 @@ class Optimizer:
         params = listed(params, "params")
         if not params:
             raise ValueError(
-                "the optimiser got no parameters: an empty list, or a generator already used up"
+                "the optimiser got no parameters: an empty list, or an exhausted generator"
             )
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         for group in groups:
             self.add_param_group(group)
 
     def add_param_group(self, group):
-        """Train further parameters: ``group`` is a dict with ``"params"`` and options."""
+        """Add a parameter group, a dict with ``"params"`` and options."""
         if not isinstance(group, dict):
             raise TypeError(
-                f"groups are dicts with params, got {type(group).__name__} among them: put it into a group of its own"
+                f"groups are dicts with params, got a {type(group).__name__} in the list: write "
+                '{"params": [parameter]}'
             )
         unknown = set(group) - set(self.defaults) - {"params"}
         if unknown or "params" not in group:
             raise TypeError(
-                f"a group of {type(self).__name__} has params and the options {', '.join(self.defaults)}; "
-                f"given {', '.join(map(str, group))}"
+                f"got a group with {', '.join(map(str, group))}: a group of {type(self).__name__} has params and the "
+                f"options {', '.join(self.defaults)}"
             )
         group = {**self.defaults, **group}
         self.check(group)
@@ -88,7 +88,7 @@ class Optimizer:
         for member in members:
             name, parameter = member if isinstance(member, tuple) else (None, member)
             if not isinstance(parameter, Tensor):
-                raise TypeError(f"an optimiser changes tensors, got {type(parameter).__name__}")
+                raise TypeError(f"expected tensors to optimise, got a {type(parameter).__name__}")
             if not parameter.is_leaf or parameter.dtype.kind != "f":
                 raise ValueError(
                     f"cannot optimise a tensor of shape {parameter.shape} and dtype {parameter.dtype}: "
@@ -104,8 +104,8 @@ class Optimizer:
             name = name or str(len(self._seen) + len(names))
             if name in names or name in self._seen.values():
                 raise ValueError(
-                    f"two parameters are called {name}: the saved state could not tell them apart. "
-                    "Name them apart, as named_parameters() of a module that holds both does"
+                    f"two parameters have the name {name}, so that a saved state would be ambiguous: use distinct "
+                    "names, such as those of named_parameters() of a module with both"
                 )
             names.append(name)
             parameters.append(parameter)
@@ -121,7 +121,7 @@ class Optimizer:
             self._storages.append(_GroupStorage(group, members, self.buffers))
 
     def __setattr__(self, name, value):
-        """An option, such as ``optimizer.lr = 0.01``, is set in every group and for groups to come."""
+        """Set an option, such as ``optimizer.lr = 0.01``, in every group and in the defaults."""
         if name not in vars(self).get("defaults", ()):
             object.__setattr__(self, name, value)
             return
@@ -137,12 +137,12 @@ class Optimizer:
         if any(value != values[0] for value in values):
             raise AttributeError(
                 f"the groups of this {type(self).__name__} differ in {name} ({', '.join(map(str, values))}): "
-                f'read group["{name}"] of the groups in param_groups'
+                f'read group["{name}"] for the groups in param_groups'
             )
         return values[0]
 
     def check(self, group):
-        """Raise ValueError for an option out of range, TypeError for one that is no number."""
+        """Raise ValueError for an option out of range, TypeError for an option that is not a number."""
         for name in self.defaults:
             if not isinstance(group[name], (Real, np.bool_, tuple, list)):
                 raise TypeError(f"{name} must be a number, got {group[name]!r}")
@@ -154,24 +154,22 @@ class Optimizer:
         """Raise ValueError for parameters that the update rule does not support."""
 
     def zero_grad(self, set_to_none=True):
-        """Reset all gradients: every ``.grad`` becomes None, or with ``set_to_none=False`` zeros, which then count."""
+        """Reset all gradients to None, or with ``set_to_none=False`` to zeros, with which ``step`` still updates."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if set_to_none or parameter.grad is None:
-                    parameter.grad = None
-                else:
-                    parameter.grad = zeros_like(parameter.grad)
+                keep = parameter.grad is not None and not set_to_none
+                parameter.grad = zeros_like(parameter.grad) if keep else None
 
     def share_memory(self):
-        """Move parameters, gradients and state to memory that processes forked later read and write too (CPU only)."""
+        """Move parameters, gradients and state to memory shared with processes that are forked later (CPU only)."""
         for member in self._storages:
             member.storage.allocate(shared.zeros)
-            for name, held in member.buffers.items():
-                member.buffers[name] = shared.zeros(held.shape, held.dtype)
-                member.buffers[name][...] = held
+            for name, old in member.buffers.items():
+                member.buffers[name] = shared.zeros(old.shape, old.dtype)
+                member.buffers[name][...] = old
 
     def gradient_arrays(self):
-        """The arrays that the updates read gradients from, ``{parameter: array}``; one left there is not copied."""
+        """The gradient buffers, ``{parameter: array}``: a gradient computed in its buffer is not copied by ``step``."""
         return {
             parameter: view
             for member in self._storages
@@ -183,11 +181,11 @@ class Optimizer:
         """Update every parameter that has a gradient.
 
         Args:
-            executor: shares the updates among its workers: anything with ``for_each(function, items)``, such as those
-                of ``tinyattn.train.parallel``. By default they run one after the other; the results are the same to
-                the last bit.
+            executor: distributes the updates among its workers: an object with ``for_each(function, items)``, such as
+                those of ``tinyattn.train.parallel``. By default the updates run sequentially; the results are
+                bit-identical.
         """
-        for_each = _one_by_one if executor is None else executor.for_each
+        for_each = _sequentially if executor is None else executor.for_each
         for member in self._storages:
             member.present = member.storage.gather_gradients()
             member.steps = [step + has for step, has in zip(member.steps, member.present)]
@@ -197,10 +195,10 @@ class Optimizer:
             member.storage.mark_changed(member.present)
 
     def updates(self):
-        """Yield ``(update, items)``: ``update(item)`` of every item, in any order, applies the update rule.
+        """Yield ``(update, items)``: calling ``update(item)`` for every item, in any order, applies the update rule.
 
-        Here an item is a block of the flat buffers, in runs of neighbouring parameters that have a gradient and are
-        equally old.
+        By default an item is a block of the flat buffers, within a run of neighbouring parameters that have a gradient
+        and the same step count.
         """
         for member in self._storages:
             steps = [step if has else None for step, has in zip(member.steps, member.present)]
@@ -214,12 +212,12 @@ class Optimizer:
     # ---------------------------------------------------------------------------------------------- saving the state
 
     def state_dict(self):
-        """The optimiser's state, for a later ``load_state_dict`` that continues exactly from it.
+        """The state of the optimiser, from which ``load_state_dict`` continues exactly.
 
         Returns:
-            A dict with ``"arrays"``, host arrays named such as ``weight.first_moment``, for a safetensors file, and
-            ``"settings"``, numbers and strings that JSON can hold: the options of each group, and the steps taken. A
-            parameter has the name it was given with (pass ``model.named_parameters()``), else its number.
+            A dict with ``"arrays"``, host arrays with names such as ``weight.first_moment``, for a safetensors file,
+            and ``"settings"``, JSON-compatible: the options of each group and the step counts. The name of a parameter
+            is that of ``model.named_parameters()`` if these were passed, else its index.
         """
         arrays, steps = {}, {}
         for member in self._storages:
@@ -237,11 +235,11 @@ class Optimizer:
         return {"arrays": arrays, "settings": {"groups": groups, "steps": steps}}
 
     def load_state_dict(self, state):
-        """Restore a state that ``state_dict`` returned; everything is checked before anything is changed.
+        """Restore a ``state_dict``; everything is checked before anything is changed.
 
         Raises:
-            TypeError: for anything else, such as the state of a model.
-            ValueError: if the groups, names or shapes differ from this optimiser's.
+            TypeError: for an object that is not a ``state_dict``, such as the state of a model.
+            ValueError: if groups, names or shapes differ from those of this optimiser.
         """
         if not isinstance(state, dict) or not {"arrays", "settings"} <= set(state):
             given = (
@@ -250,7 +248,7 @@ class Optimizer:
                 else type(state).__name__
             )
             raise TypeError(
-                f"expected what state_dict() of a {type(self).__name__} returned, with arrays and settings; got {given}"
+                f"expected a state_dict() of a {type(self).__name__}, with arrays and settings; got {given}"
             )
         own = self.state_dict()
         arrays, settings = state["arrays"], state["settings"]
@@ -273,7 +271,7 @@ class Optimizer:
         if differences:
             raise ValueError(
                 f"this state does not fit the {type(self).__name__}: {'; '.join(differences)}. "
-                "Make the optimiser over the parameters and groups that it was saved with; nothing was changed"
+                "Create the optimiser with the same parameters and groups as the saved one; nothing was changed"
             )
         for member in self._storages:
             for buffer, flat in member.buffers.items():
@@ -289,7 +287,7 @@ class Optimizer:
                     group[name] = tuple(value) if isinstance(value, list) else value
 
     def __deepcopy__(self, memo):
-        """An optimiser over copies of the parameters: ``copy.deepcopy((model, optimizer))`` copies both as a pair."""
+        """Copy optimiser and parameters; ``copy.deepcopy((model, optimizer))`` keeps both connected."""
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
@@ -304,8 +302,8 @@ class Optimizer:
 
     def __getstate__(self):
         raise TypeError(
-            f"{type(self).__name__} cannot be pickled, its parameters are views of one buffer: "
-            "save state_dict(), make the optimiser anew and load that"
+            f"{type(self).__name__} cannot be pickled, because its parameters are views of one buffer: "
+            "save state_dict() and load it into a new optimiser"
         )
 
     def __repr__(self):
@@ -317,13 +315,13 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
-def _one_by_one(function, items):
+def _sequentially(function, items):
     for item in items:
         function(item)
 
 
 class _GroupStorage:
-    """The parameters of one group that share device and dtype, and their state."""
+    """The parameters of a group that share device and dtype, and their optimiser state."""
 
     def __init__(self, group, members, buffers):
         self.group = group

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, plain or with momentum."""
+"""Stochastic gradient descent, optionally with momentum."""
 
 import functools
 
@@ -6,19 +6,19 @@ from .optimizer import Optimizer
 
 
 class SGD(Optimizer):
-    """A step against the gradient, or against a running sum of gradients.
+    """Stochastic gradient descent, optionally with momentum.
 
     With g the gradient, plus ``weight_decay`` times the parameter p:
-        b = momentum b + (1 - dampening) g   (at the first step b = g)
+        b = momentum b + (1 - dampening) g   (in the first step b = g)
         p = p - lr b,   with Nesterov momentum   p = p - lr (g + momentum b).
 
     Args:
         params: parameters, named parameters or groups: see ``Optimizer``.
         lr: learning rate.
-        momentum: share of the running sum that is kept, 0 for none.
-        dampening: share of the gradient that does not enter the running sum.
-        weight_decay: added to the gradient, times the parameter (an L2 penalty).
-        nesterov: look ahead along the momentum; needs momentum and no dampening.
+        momentum: momentum factor; 0 for none.
+        dampening: dampening of the gradient in the momentum buffer.
+        weight_decay: coefficient of the L2 penalty, added to the gradient.
+        nesterov: use Nesterov momentum, which requires momentum and no dampening.
 
     Source: I. Sutskever et al., "On the importance of initialization and momentum in deep learning" (2013), in the
     form that PyTorch computes.
@@ -53,7 +53,9 @@ class SGD(Optimizer):
         if not group["momentum"] >= 0:
             raise ValueError(f"momentum must be at least 0, got {group['momentum']}")
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
-            raise ValueError("Nesterov momentum needs a momentum above 0 and no dampening")
+            raise ValueError(
+                f"nesterov requires momentum above 0 and dampening 0, got {group['momentum']} and {group['dampening']}"
+            )
 
     def block_update(self, member, step):
         group, storage = member.group, member.storage
@@ -70,20 +72,21 @@ class SGD(Optimizer):
 
 
 def sgd_update(arrays, block, *, first, lr, momentum, dampening, weight_decay, nesterov):
-    """The update rule of SGD on a slice of arrays, in place; options are Python numbers, which keep the dtype.
+    """The update rule of SGD on a slice of arrays, in place.
 
     Args:
-        arrays: values, their gradient and the running sum of gradients, all of one length.
+        arrays: values, gradient and momentum buffer, of the same length.
         block: the slice.
+        lr, momentum, dampening, weight_decay: Python numbers, which do not change the dtype.
     """
-    values, gradient, running_sum = (array[block] for array in arrays)
+    values, gradient, momentum_buffer = (array[block] for array in arrays)
     if weight_decay:
         gradient = gradient + weight_decay * values
     if momentum:
         if first:
-            running_sum[...] = gradient
+            momentum_buffer[...] = gradient
         else:
-            running_sum *= momentum
-            running_sum += (1 - dampening) * gradient
-        gradient = gradient + momentum * running_sum if nesterov else running_sum
+            momentum_buffer *= momentum
+            momentum_buffer += (1 - dampening) * gradient
+        gradient = gradient + momentum * momentum_buffer if nesterov else momentum_buffer
     values -= lr * gradient
