@@ -38,14 +38,28 @@ MORE = {
     ],
     "softmax": [Case("four numbers a thread", (5, 99)), Case("a block a row", (3, 600))],
     "cross_entropy": [Case("a block a row", (3, 1100), ids((3,), 1100))],
+    "attention": [
+        Case(f"head_dim {size}", *[(1, 2, 40, size)] * 3, None, causal=causal, scale=0.2)
+        for size in (16, 24, 32, 64, 96, 128)
+        for causal in (False, True)
+    ],
     "gelu": [Case("exact", (3, 5), approximate="none")],
 }
+
+
+def is_long(name, case):
+    """Whether a case runs once only. Tiles of attention are short here: 130 keys are several."""
+    if name == "attention":
+        return max(case.inputs[0] + case.inputs[1]) > 100
+    return case.is_long
 
 
 def kernels_and_cases(long):
     for name in NAMES:
         for case in CASES.get(name, [None]) + MORE.get(name, []):
-            if case is None or case.is_long == long:
+            if name == "attention" and case.is_long:
+                continue  # some hundred thousand pairs of queries and keys: too many for fibers
+            if case is None or is_long(name, case) == long:
                 yield pytest.param(name, case, id=f"{name}-{case.name if case else 'NO CASES'}")
 
 

@@ -11,6 +11,7 @@ A kernel is registered as those for the CPU are: ``forward(*inputs, **parameters
 
 from ...autograd.modes import simulated_kernels
 from . import (
+    attention,
     cross_entropy,
     dropout,
     embedding,

@@ -34,6 +34,12 @@ using Wide = typename WideOf<Number>::type;
 
 #define INFINITE __int_as_float(0x7f800000)
 
+// The largest number that is no infinity.
+template <typename T>
+__device__ inline T largest_finite() {
+    return sizeof(T) == 4 ? T(3.4028234663852886e38) : T(1.7976931348623157e308);
+}
+
 struct Sum {
     template <typename T>
     static __device__ T of(T a, T b) { return a + b; }

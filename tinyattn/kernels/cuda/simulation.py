@@ -233,7 +233,7 @@ def _made(code, suffix, options):
 
 
 def parameter_names(text, expression):
-    """The names of a kernel's parameters.
+    """The names of a kernel's parameters, also of those that a macro of one word stands for.
 
     >>> parameter_names("__global__ void f(const Number *x, int rows) {", "f<float>")
     ['x', 'rows']
@@ -242,7 +242,12 @@ def parameter_names(text, expression):
     match = re.search(rf"__global__\s+void\s+{name}\(([^)]*)\)", text)
     if match is None:
         raise KernelError(f"there is no kernel {name} in this source")
-    return [re.search(r"(\w+)\s*$", part).group(1) for part in match.group(1).split(",")]
+    macros = dict(re.findall(r"#define (\w+) +((?:.*\\\n)*.*)\n", text))
+    names = []
+    for part in match.group(1).split(","):
+        part = macros.get(part.strip(), part).replace("\\", "")
+        names += [re.search(r"(\w+)\s*$", one).group(1) for one in part.split(",")]
+    return names
 
 
 def _compile(arguments):

@@ -8,6 +8,7 @@
 #define __shared__ static  // blocks run one after the other, so that all threads of one share a static variable
 #define __launch_bounds__(...)
 #define __forceinline__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__
 
 #define SIMULATED 1

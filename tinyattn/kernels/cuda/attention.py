@@ -1,0 +1,150 @@
+"""Scaled dot-product attention in tiles: one launch forward, two backward, and no array of all scores.
+
+What it trades:
+
+- Arithmetic for memory: backward computes scores and weights again, twice: once for the queries, once for the keys, so
+  that each thread sums into its own registers and nothing is added atomically. The result is the same every time.
+- Products run on the cores for float32, and not on tensor cores: exact in float32, and the same code for all types.
+- Heads that are views of a projection, (batch, length, heads, head_dim), are read and written where they lie.
+- Head sizes between 16, 32, 64 and 128 are filled up with zeros, in registers only.
+
+Wider heads, and leading axes that have to be broadcast, go to the portable kernel.
+
+Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; T. Dao, "FlashAttention-2" (2023), section 3.2, for
+the division of the work.
+"""
+
+import math
+
+import numpy as np
+
+from ...autograd import register_kernel
+from ...backend import backend_of
+from ..portable import attention as portable
+from .dropout import mask_numbers
+from .launch import launch
+from .rows import contiguous, heads_swapped, is_floating, wide
+
+_THREADS = 128
+_HEAD_DIMS = (16, 32, 64, 128)  # that the kernels are compiled for
+
+
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+    if dropout_p >= 1 or not is_floating(q, k, v):
+        return NotImplemented
+    if not _fits(q, k, v, mask):
+        result = portable.forward(
+            q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, key=key
+        )
+        if result is NotImplemented:
+            return NotImplemented
+        out, residuals = result
+        return out, (portable.backward, residuals)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    call = _Call(q, k, v, mask, causal, scale, dropout_p, key)
+    return call.forward(), (_Call.backward, call)
+
+
+def backward(g, residuals):
+    function, data = residuals
+    return function(data, g) if isinstance(data, _Call) else function(g, data)
+
+
+def _fits(q, k, v, mask):
+    if not 2 <= q.ndim <= 4 or q.ndim != k.ndim or k.ndim != v.ndim:
+        return False
+    if k.shape[:-2] != q.shape[:-2] or v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1]:
+        return False
+    if max(q.shape[-1], v.shape[-1]) > _HEAD_DIMS[-1] or 0 in q.shape + k.shape + v.shape:
+        return False
+    tiles = -(-max(q.shape[-2], k.shape[-2]) // (_THREADS // 4))
+    if tiles > 65535:  # the largest grid along its second axis
+        return False
+    return mask is None or (mask.dtype == np.bool_ and mask.ndim <= q.ndim and mask.size < 2**31)
+
+
+class _Call:
+    """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
+
+    def __init__(self, q, k, v, mask, causal, scale, dropout_p, key):
+        self.leading = q.shape[:-2]
+        self.swapped = any(heads_swapped(array) for array in (q, k, v))
+        self.q, self.k, self.v = (self._laid_out(array) for array in (q, k, v))
+        batch, heads, queries, head_dim = self.q.shape
+        keys, value_dim = self.v.shape[2:]
+        largest = max(head_dim, value_dim)
+        self.head_dim = next(size for size in _HEAD_DIMS if size >= largest)
+        rows = _THREADS // max(1, self.head_dim // 32)  # queries, or keys, of a block
+        self.grid_of_queries = batch * heads, -(-queries // rows)
+        self.grid_of_keys = batch * heads, -(-keys // rows)
+        strides = 0, 0, 0, 0
+        if mask is not None:
+            mask = contiguous(mask)
+            shape = (1,) * (4 - mask.ndim) + mask.shape
+            steps = [math.prod(shape[axis + 1 :]) for axis in range(4)]
+            strides = tuple(0 if length == 1 else step for length, step in zip(shape, steps))
+        self.mask = mask
+        self.numbers = (
+            heads,
+            queries,
+            keys,
+            head_dim,
+            value_dim,
+            self.swapped,
+            causal,
+            scale,
+            *strides,
+            *mask_numbers(dropout_p, key),
+        )
+
+    def forward(self):
+        self.out = self._empty_like(self.q, self.v.shape[-1])
+        self.log_sum_exp = self._empty_numbers()
+        arrays = self.q, self.k, self.v, self.mask, self.out, self.log_sum_exp
+        self._launch("attention_forward", self.grid_of_queries, *arrays)
+        return self._in_shape(self.out)
+
+    def backward(self, g):
+        g = self._laid_out(g)
+        dq, dk, dv = (self._empty_like(array) for array in (self.q, self.k, self.v))
+        delta = self._empty_numbers()
+        inputs = g, self.q, self.k, self.v, self.mask
+        rest = self.out, self.log_sum_exp, delta, dq
+        self._launch("attention_backward_queries", self.grid_of_queries, *inputs, *rest)
+        rest = self.log_sum_exp, delta, dk, dv
+        self._launch("attention_backward_keys", self.grid_of_keys, *inputs, *rest)
+        return self._in_shape(dq), self._in_shape(dk), self._in_shape(dv), None
+
+    def _launch(self, name, grid, *arrays):
+        template = self.q.dtype, self.head_dim
+        launch("attention.cu", name, template, grid, _THREADS, *arrays, *self.numbers)
+
+    def _laid_out(self, array):
+        """(batch, heads, length, width), contiguous, or so with heads and length swapped."""
+        if not self.swapped:
+            array = contiguous(array)
+            return array.reshape((1,) * (4 - array.ndim) + array.shape)
+        array = contiguous(array.swapaxes(-3, -2)).swapaxes(-3, -2)
+        return array[None] if array.ndim == 3 else array
+
+    def _empty_like(self, array, width=None):
+        batch, heads, length, own = array.shape
+        width = own if width is None else width
+        backend = backend_of(array)
+        if self.swapped:
+            return backend.empty((batch, length, heads, width), array.dtype).swapaxes(1, 2)
+        return backend.empty((batch, heads, length, width), array.dtype)
+
+    def _empty_numbers(self):
+        """A number for each query of each head."""
+        return backend_of(self.q).empty(self.q.shape[:3], wide(self.q.dtype))
+
+    def _in_shape(self, array):
+        if array.ndim == len(self.leading) + 2:
+            return array
+        if len(self.leading) == 1:
+            return array[0]
+        return array.reshape(self.leading + array.shape[-2:])
+
+
+register_kernel("attention", "cuda", forward, backward)
