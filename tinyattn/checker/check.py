@@ -8,9 +8,11 @@ import numpy as np
 from ..autograd import Tensor
 from .adapters import ADAPTERS
 from .containers import flatten
-from .measure import Settings, assert_unchanged, generator, measure_gradients
+from .directions import MAX_EVALUATIONS, measure_directions
+from .elements import measure_elements
 from .report import GradcheckError, GradcheckWarning, Report
 from .reproduce import call_text
+from .settings import Settings, generator
 
 
 def gradcheck(
@@ -18,14 +20,14 @@ def gradcheck(
     inputs,
     *,
     params=(),
-    eps=1e-6,
-    rtol=1e-5,
-    atol=1e-7,
+    eps=None,
+    rtol=None,
+    atol=None,
     mode="full",
     order=1,
     seed=0,
     cotangent=None,
-    directions=8,
+    directions=3,
     oracle="difference",
     upcast=False,
 ):
@@ -159,17 +161,19 @@ def problem_of(fn, inputs, params=(), dtype=None):
 def report_of(problem, settings, cotangent=None, find_fault=False):
     """The ``Report`` of a ``Problem``: the check itself, whatever the framework."""
     with problem.running():
+        started = problem.evaluations
         base = _validated_values(problem)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports = measure_gradients(problem, cotangents, settings, base)
+        reports = _measured(problem, cotangents, settings, base, started)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
         if settings.order == 2 and not any(report.failures for report in reports):
+            started = problem.evaluations
             second = problem.second_order(cotangents)
             base = second.values()
             seconds = _cotangents(base, None, settings.seed, purpose="second cotangent")
-            reports += measure_gradients(second, seconds, settings, base)
+            reports += _measured(second, seconds, settings, base, started)
         checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
         if checked and checked == kinks:
             kink_found = next(report for report in reports if report.kinks).kinks[0]
@@ -192,6 +196,30 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
                 report.culprit = _culprit(problem, cotangents)
     report.evaluations = problem.evaluations
     return report
+
+
+def _measured(problem, cotangents, settings, base, started):
+    """The ``ArgumentReport``s of one order."""
+    analytic = problem.gradients(cotangents)
+    assert_unchanged(problem)
+    if settings.mode == "fast":
+        left = MAX_EVALUATIONS - (problem.evaluations - started)
+        reports = measure_directions(problem, cotangents, settings, base, analytic, left)
+    else:
+        reports = measure_elements(problem, cotangents, settings, base, analytic)
+    assert_unchanged(problem)
+    return reports
+
+
+def assert_unchanged(problem):
+    """Raise ``GradcheckError`` if the function wrote to one of its arguments."""
+    for argument in problem.arguments:
+        if not argument.unchanged():
+            raise GradcheckError(
+                f"the function changes its input {argument.name} in place: its gradient cannot be checked there, "
+                "because the point moves. Work on a copy inside the function.",
+                argument=argument.name,
+            )
 
 
 def _culprit(problem, cotangents):

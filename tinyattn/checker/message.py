@@ -107,12 +107,17 @@ def _place(element):
 
 
 def _count(argument):
-    if argument.half_wrong:
-        return f"at least half of the {math.prod(argument.shape)} elements"
-    what = "directions" if argument.worst_index is None else "elements"
     places = ", ".join(_place(e) for e in argument.worst[1:] if e.verdict == WRONG)
     also = f"; also at {places}" if places and argument.worst_index is not None else ""
-    return f"{argument.failures} of {argument.checked} {what}{also}"
+    if not argument.directions:
+        return f"{argument.failures} of {argument.checked} elements{also}"
+    if argument.worst_index is None:
+        return f"{argument.failures} of {argument.directions} directions"
+    size = math.prod(argument.shape)
+    if argument.half_wrong:
+        return f"at least half of {size} elements, by a sample{also}"
+    more = "more than " if argument.more_wrong else ""
+    return f"{more}{argument.failures} of {size} elements, found by bisection{also}"
 
 
 def _finding_line(finding):

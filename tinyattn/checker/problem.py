@@ -122,14 +122,35 @@ class Problem:
         """A context manager in which memory that was allocated but not written holds NaN, if that can be arranged."""
         return contextlib.nullcontext()
 
-    def line(self, argument, place, cotangents):
-        """The values along one line, as a ``Line``: ``place`` is an index, or a direction as an array."""
+    def line(self, argument, index, cotangents, base=None, noise=None):
+        """The values as one element moves, as a ``Line``.
+
+        ``base`` and ``noise`` are the values at the point and their rounding errors, where they are known.
+        """
+        start = argument.start[index]
 
         def values(distance):
-            argument.move(place, distance)
+            argument.move(index, distance)
             try:
                 return self.values()
             finally:
-                argument.restore(place)
+                argument.restore(index)
 
-        return Line(values, cotangents)
+        def moved(distance):
+            return float((start + distance) - start)
+
+        return Line(values, cotangents, base, noise, moved=moved)
+
+    def line_along(self, directions, cotangents, base=None, noise=None, moving=0.0):
+        """The values as all arguments move, each along its direction, as a ``Line``; see there for ``moving``."""
+
+        def values(distance):
+            try:
+                for argument, direction in zip(self.arguments, directions, strict=True):
+                    argument.move(direction, distance)
+                return self.values()
+            finally:
+                for argument in self.arguments:
+                    argument.restore()
+
+        return Line(values, cotangents, base, noise, moving)

@@ -231,7 +231,9 @@ class ArgumentReport:
         checked, failures, unsure: how many elements or directions were checked, are wrong, cannot be told.
         worst: up to 5 ``Element``s, the worst first.
         ladder: the ``Ladder`` of the first of them.
-        half_wrong: whether at least half of the elements are wrong (``mode="fast"``, which then lists no more).
+        directions: how many random directions were checked instead of elements (``mode="fast"``); 0 for elements.
+        more_wrong: with directions, whether there are more wrong elements than ``worst`` lists.
+        half_wrong: with directions, whether at least half of the elements are wrong, by a sample.
         precision: the ``Precision`` of a low-precision gradient, or None.
     """
 
@@ -246,6 +248,8 @@ class ArgumentReport:
     relative_error: float = 0.0
     worst: list = field(default_factory=list)
     ladder: Ladder | None = None
+    directions: int = 0
+    more_wrong: bool = False
     half_wrong: bool = False
     kinks: list = field(default_factory=list)
     has_influence: bool = True

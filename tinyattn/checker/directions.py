@@ -1,0 +1,290 @@
+"""Check along random directions, and find the wrong elements by bisection: ``mode="fast"``.
+
+A direction d moves all elements of all arguments at once, and one slope of the function checks sum(a * d) for the whole
+gradient a. Its entries are random numbers of either sign between a half and three halves of the element's size: none is
+near zero, so that no element is overlooked, and none a multiple of another, so that errors do not cancel in the sum.
+The first direction weighs all arguments alike; in the others, arguments that dominate the sum take smaller steps.
+
+If a direction disagrees, the residual, slope minus sum(a * d), is a sum over the elements, and the residual of a part
+of them takes one more difference along d cut to that part. Following the larger half finds a wrong element after log2 n
+differences of two evaluations each. Its share is subtracted, and what is left is searched again.
+"""
+
+import math
+
+import numpy as np
+
+from .elements import Elements
+from .judge import Judge
+from .ladder import kink_at, slope_of
+from .noise import EVALUATIONS, Noise
+from .numeric import UNIT_ROUNDOFF
+from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
+from .settings import LISTED, generator
+
+MAX_EVALUATIONS = 40
+_LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
+_RESOLUTION = 1e-7  # of the slope: shows an element in a million that is wrong by a thousandth
+_SAMPLE = 12
+
+
+def measure_directions(problem, cotangents, settings, base, analytic, evaluations):
+    """One ``ArgumentReport`` for each argument of the problem; the arguments are those of ``measure_elements``.
+
+    Args:
+        evaluations: how many evaluations of the function are left, the search for wrong elements apart.
+    """
+    return _Directions(problem, cotangents, settings, base, analytic).reports(evaluations)
+
+
+class _Directions:
+    def __init__(self, problem, cotangents, settings, base, analytic):
+        self._problem = problem
+        self._cotangents = cotangents
+        self._settings = settings
+        self._base = base
+        self._analytic = analytic
+        self._gradients = [
+            np.zeros(argument.shape) if gradient is None else gradient
+            for argument, gradient in zip(problem.arguments, analytic, strict=True)
+        ]
+        self._noise = Noise(problem, cotangents, base, analytic)
+        self._hint = None
+
+    def reports(self, evaluations):
+        size = sum(gradient.size for gradient in self._gradients)
+        if size == 0:
+            return [self._report(position, 0) for position in range(len(self._gradients))]
+        judged = []  # (direction, element, ladder)
+        reports = [self._report(k, self._settings.directions) for k in range(len(self._gradients))]
+        with np.errstate(all="ignore"):
+            self._noise.outputs  # noqa: B018  (measured now, within the budget)
+            rows = (evaluations - EVALUATIONS) // 2
+            for number, direction in enumerate(self._directions()):
+                left = self._settings.directions - number - 1
+                element, ladder, kink = self._along(direction, max(3, rows - 3 * left))
+                rows -= len(ladder.steps)
+                if kink is None:
+                    judged.append((direction, element, ladder))
+                else:
+                    for report in reports:
+                        report.kinks.append(kink)
+            self._conclude(reports, judged)
+        return reports
+
+    def _report(self, position, directions):
+        argument = self._problem.arguments[position]
+        report = ArgumentReport(argument.name, argument.shape, order=self._problem.order)
+        if self._gradients[position].size:
+            report.checked = report.directions = directions
+        return report
+
+    # ------------------------------------------------------------------------------------------------- directions
+
+    def _directions(self):
+        """Directions as lists of one array for each argument."""
+        random = generator(self._settings.seed, "directions")
+        for number in range(self._settings.directions):
+            direction = [_direction(argument.start, random) for argument in self._problem.arguments]
+            if number:
+                shares = self._shares(direction)
+                least = min((share for share in shares if share > 0), default=0.0)
+                for entries, share in zip(direction, shares, strict=True):
+                    if share > least > 0:
+                        entries *= 2.0 ** math.floor(math.log2(max(least / share, 2.0**-20)))
+            yield direction
+
+    def _shares(self, direction):
+        """What each argument adds to the slope, by the root of its sum of squares."""
+        pairs = zip(self._gradients, direction, strict=True)
+        return [float(np.sqrt(np.sum(np.square(g * d), where=np.isfinite(g)))) for g, d in pairs]
+
+    def line(self, direction, noise=None, moving=0.0):
+        return self._problem.line_along(direction, self._cotangents, self._base, noise, moving)
+
+    def _along(self, direction, rows):
+        """``(element, ladder, kink)`` of one direction, from that many rows of the ladder."""
+        pairs = list(zip(self._gradients, direction, strict=True))
+        slope = float(sum(np.sum(g * d) for g, d in pairs))
+        scale = math.hypot(*self._shares(direction))
+        deviations = zip(self._noise.gradients, direction, strict=True)
+        rounding = math.hypot(*(float(np.linalg.norm(t * d)) for t, d in deviations))
+        rounding += 8 * UNIT_ROUNDOFF * scale
+        judge = Judge(scale, self._settings.tolerances, _RESOLUTION)
+        # An element that crosses a power of two is rounded as it moves.
+        line = self.line(direction, self._noise.outputs, UNIT_ROUNDOFF * scale)
+
+        def verdict(numeric, bar):
+            return judge.verdict(None, slope, numeric, bar, rounding, least_bar=bar)
+
+        def accepts(numeric, bar):
+            return verdict(numeric, bar).verdict == RIGHT
+
+        largest = _LARGEST if self._hint is None else min(_LARGEST, 16 * self._hint)
+        smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
+        ladder = slope_of(line, largest, smallest, accepts)
+        kink = kink_at(ladder)
+        element = verdict(ladder.slope, ladder.error_bar)
+        if kink is not None and element.verdict != RIGHT:
+            return None, ladder, Kink(None, kink[0], kink[1], slope)
+        self._hint = ladder.step
+        return element, ladder, None
+
+    # ------------------------------------------------------------------------------------------------- conclusions
+
+    def _conclude(self, reports, judged):
+        worst = max(judged, key=lambda entry: _rank(entry[1]), default=None)
+        for position, report in enumerate(reports):
+            self._summarise(report, position, judged)
+        if worst is not None and worst[1].verdict == WRONG:
+            self._locate(reports, *worst)
+
+    def _summarise(self, report, position, judged):
+        """What the directions say of one argument, before any search."""
+        if not report.directions or not judged:
+            return
+        elements = sorted((element for _, element, _ in judged), key=_rank, reverse=True)
+        ladders = {id(element): ladder for _, element, ladder in judged}
+        report.has_influence = self._analytic[position] is not None or _rank(elements[0])[0] == 2
+        report.worst = elements[:LISTED]
+        report.ladder = ladders[id(elements[0])]
+        report.absolute_error = max(element.error for element in elements)
+        report.relative_error = max(
+            element.error / (math.hypot(*self._shares(direction)) or 1.0)
+            for direction, element, _ in judged
+        )
+        report.unsure = sum(element.verdict == CANNOT_TELL for element in elements)
+        if self._settings.tolerances is None and not report.unsure:
+            visible = [
+                (self._shares(direction)[position], element.allowed)
+                for direction, element, _ in judged
+            ]
+            if all(0 < share < 1e6 * allowed for share, allowed in visible):
+                element = elements[0]
+                report.unsure = len(elements)
+                element = Element(None, element.analytic, element.numeric, element.error_bar)
+                element.verdict = CANNOT_TELL
+                element.reason = f"{report.name} has too small a part in the slope: use mode='full'"
+                report.worst = [element]
+
+    def _locate(self, reports, direction, element, ladder):
+        """Search the wrong elements, and write them into the reports of their arguments."""
+        search = _Search(self, direction, ladder)
+        residual, allowed = element.numeric - element.analytic, element.allowed
+        found, more = [], False
+        while abs(residual) > allowed + 1e-3 * abs(element.numeric - element.analytic):
+            if len(found) == LISTED:
+                more = True
+                break
+            flat, share = search.descend(residual)
+            position, index = search.place(flat)
+            judged, judged_ladder = self._elements(position).at(index, self._scale(position))
+            if judged is None or judged.verdict != WRONG:
+                break
+            residual -= share
+            found.append((position, judged, judged_ladder))
+        half = more and search.sample(generator(self._settings.seed, "sample")) >= 0.5
+        for position, report in enumerate(reports):
+            here = [(e, ladder) for owner, e, ladder in found if owner == position]
+            if here:
+                here.sort(key=lambda entry: -entry[0].error)
+                report.worst, report.ladder = [e for e, _ in here], here[0][1]
+                report.failures, report.more_wrong, report.half_wrong = len(here), more, half
+                report.absolute_error = here[0][0].error
+                report.relative_error = here[0][0].error / (self._scale(position) or 1.0)
+            elif found:
+                report.worst, report.unsure = [], 0
+        if not found:
+            for report in reports:
+                report.failures = 1 if report.directions else 0
+
+    def _elements(self, position):
+        return Elements(
+            self._problem,
+            position,
+            self._analytic,
+            self._cotangents,
+            self._settings,
+            self._base,
+            self._noise,
+        )
+
+    def _scale(self, position):
+        gradient = np.abs(self._gradients[position])
+        return float(np.max(gradient, initial=0.0, where=np.isfinite(gradient)))
+
+
+class _Search:
+    """The residuals along parts of one direction; the elements of all arguments are numbered through."""
+
+    def __init__(self, directions, direction, ladder):
+        self._directions = directions
+        self._direction = direction
+        self._gradients = directions._gradients
+        self._starts = np.cumsum([0, *(entries.size for entries in direction)])
+        self._found = set()
+        errors = [
+            abs(slope - ladder.slope) if math.isfinite(slope) else math.inf
+            for slope in ladder.slopes
+        ]
+        self._step = ladder.steps[int(np.argmin(errors))]
+
+    def residual(self, low, high):
+        """Slope minus sum(a * d) of the elements ``low`` to ``high``, without those found."""
+        part, expected = [], 0.0
+        for entries, gradient, start in zip(
+            self._direction, self._gradients, self._starts, strict=False
+        ):
+            kept = np.zeros(entries.size)
+            kept[max(low - start, 0) : max(high - start, 0)] = 1.0
+            for flat in self._found:
+                if 0 <= flat - start < entries.size:
+                    kept[flat - start] = 0.0
+            part.append(entries * kept.reshape(entries.shape))
+            expected += float(np.sum(gradient * part[-1]))
+        return self._directions.line(part).slopes(self._step)[0] - expected
+
+    def descend(self, residual):
+        """The number of a wrong element, and its part of the residual."""
+        low, high = 0, int(self._starts[-1])
+        while high - low > 1:
+            middle = (low + high) // 2
+            left = self.residual(low, middle)
+            if abs(left) >= abs(residual - left):
+                high, residual = middle, left
+            else:
+                low, residual = middle, residual - left
+        self._found.add(low)
+        return low, residual
+
+    def place(self, flat):
+        """``(position of the argument, index in it)`` of an element."""
+        position = int(np.searchsorted(self._starts, flat, side="right")) - 1
+        shape = self._direction[position].shape
+        index = np.unravel_index(flat - self._starts[position], shape)
+        return position, tuple(int(i) for i in index)
+
+    def sample(self, random):
+        """The part of a random sample of elements that is wrong."""
+        size = int(self._starts[-1])
+        chosen = random.choice(size, min(_SAMPLE, size), replace=False)
+        wrong = 0
+        for flat in map(int, chosen):
+            position, index = self.place(flat)
+            elements = self._directions._elements(position)
+            element, _ = elements.at(index, self._directions._scale(position))
+            wrong += element is not None and element.verdict == WRONG
+        return wrong / len(chosen)
+
+
+def _direction(start, random):
+    """Random entries on a grid so coarse that steps by powers of two move elements without rounding."""
+    magnitude = np.maximum(np.abs(np.where(np.isfinite(start), start, 1.0)), 1.0)
+    size = 2.0 ** np.floor(np.log2(magnitude))
+    signs = random.choice([-1.0, 1.0], start.shape)
+    return size * signs * random.integers(128, 385, start.shape) / 256
+
+
+def _rank(element):
+    ranks = {WRONG: 2, CANNOT_TELL: 1, RIGHT: 0}
+    return ranks[element.verdict], element.bars if math.isfinite(element.bars) else element.error

@@ -1,0 +1,228 @@
+"""Check every element: the slope of the function by differences, and the verdict on the gradient there.
+
+Each element first gets one central difference, with two evaluations. If gradient and difference agree to 1e-7, and the
+two one-sided differences are close enough to exclude a truncation error of that size, the element is right: two
+numbers with independent errors do not agree by chance. Otherwise a ladder of steps decides; see ``ladder``. Its best
+step is the first to be tried for the elements that follow.
+"""
+
+import heapq
+import math
+
+import numpy as np
+
+from .complex_step import complex_slopes
+from .judge import Judge
+from .ladder import kink_at, slope_of
+from .noise import Noise
+from .numeric import UNIT_ROUNDOFF
+from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
+from .settings import LISTED
+
+_STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
+_STEP_TOGETHER = 2.0**-6
+_AGREEMENT = 1e-7
+_BEND = 5e-4  # of the slopes: the truncation error is about its square over 6
+
+
+def measure_elements(problem, cotangents, settings, base, analytic):
+    """One ``ArgumentReport`` for each argument of the problem.
+
+    Args:
+        base: the values at the point.
+        analytic: the gradients there.
+    """
+    noise = Noise(problem, cotangents, base, analytic)
+    exact = complex_slopes(problem, cotangents) if settings.oracle == "complex" else None
+    reports = []
+    with np.errstate(all="ignore"):  # large steps may overflow
+        for position in range(len(analytic)):
+            elements = Elements(problem, position, analytic, cotangents, settings, base, noise)
+            if exact is None:
+                reports.append(elements.by_differences())
+            else:
+                reports.append(elements.by_exact_slopes(exact[position]))
+    return reports
+
+
+class Elements:
+    """The elements of one argument."""
+
+    def __init__(self, problem, position, analytic, cotangents, settings, base, noise):
+        self._problem = problem
+        self._position = position
+        self._argument = argument = problem.arguments[position]
+        gradient = analytic[position]
+        self._reached = gradient is not None
+        self._gradient = np.zeros(argument.shape) if gradient is None else gradient
+        self._cotangents = cotangents
+        self._settings = settings
+        self._base = base
+        self._noise = noise
+        self._hint = None  # the best step of the last ladder
+        self._typical = float(np.max(np.abs(argument.start), initial=0.0)) or 1.0
+        self._judged = []  # (element, ladder or None)
+        self._roundings = None
+        self._report = ArgumentReport(argument.name, argument.shape, order=problem.order)
+
+    def by_differences(self):
+        """The report, with slopes from finite differences."""
+        report, indices = self._report, list(self._argument.indices())
+        first = [self._line(index).slopes(self._first_step(index)) for index in indices]
+        report.checked = len(indices)
+        report.has_influence = not indices or self._reached or any(m[0] != 0 for m in first)
+        sizes = [abs(m[0]) for m in first] + np.abs(self._gradient).ravel().tolist()
+        scale = max(filter(math.isfinite, sizes), default=0.0)
+        judge = Judge(scale, self._settings.tolerances)
+        still = {
+            index
+            for index, (central, left, right, _) in zip(indices, first, strict=True)
+            if central == left == right == self._gradient[index] == 0
+        }
+        if self._move_anything(still):
+            still.clear()
+        for index, measured in zip(indices, first, strict=True):
+            analytic, ladder = float(self._gradient[index]), None
+            if index in still:
+                element = Element(index, 0.0, 0.0, 0.0)
+            else:
+                element = self._at_first_sight(judge, index, analytic, *measured)
+            if element is None:
+                element, ladder = self._by_ladder(judge, index, analytic)
+            if element is not None:
+                self._record(element, ladder)
+        return self._finished(scale)
+
+    def at(self, index, scale):
+        """The ``Element`` and the ``Ladder`` at one index; the element is None at a kink."""
+        judge = Judge(scale, self._settings.tolerances)
+        return self._by_ladder(judge, index, float(self._gradient[index]))
+
+    def by_exact_slopes(self, slopes):
+        """The report, with slopes that are exact up to rounding."""
+        report, indices = self._report, list(self._argument.indices())
+        report.checked = len(indices)
+        report.has_influence = not indices or self._reached or bool(np.any(slopes))
+        scale = max((abs(v) for i in indices for v in (self._gradient[i], slopes[i])), default=0.0)
+        judge = Judge(scale, self._settings.tolerances)
+        for index in indices:
+            analytic, numeric = float(self._gradient[index]), float(slopes[index])
+            bar = 16 * UNIT_ROUNDOFF * max(scale, abs(numeric)) + self._least_bar(index)
+            deviation = float(self._noise.gradients[self._position][index])
+            self._record(judge.verdict(index, analytic, numeric, bar, deviation, bar))
+        return self._finished(scale)
+
+    def _move_anything(self, indices):
+        """Whether the outputs change when these elements, all of gradient zero, take a larger step together."""
+        if not indices:
+            return False
+        directions = [np.zeros(argument.shape) for argument in self._problem.arguments]
+        for index in indices:
+            directions[self._position][index] = self._size(index)
+        line = self._problem.line_along(directions, self._cotangents, self._base)
+        return any(slope != 0 for slope in line.slopes(_STEP_TOGETHER)[:3])
+
+    def _line(self, index):
+        return self._problem.line(self._argument, index, self._cotangents, self._base)
+
+    def _size(self, index):
+        """The power of two below the element, 1 at least: steps by powers of two move it without rounding."""
+        value = abs(float(self._argument.start[index]))
+        return 2.0 ** math.floor(math.log2(max(1.0, value if math.isfinite(value) else 1.0)))
+
+    def _first_step(self, index):
+        relative = _STEP if self._settings.eps is None else self._settings.eps
+        return relative * self._size(index)
+
+    def _smallest_step(self, index):
+        value = abs(float(self._argument.start[index])) or min(1.0, self._typical)
+        relative = 2.0 ** math.floor(math.log2(min(1.0, value))) * 2.0**-24
+        return max(relative, 64 * float(np.spacing(abs(self._argument.start[index]))))
+
+    def _at_first_sight(self, judge, index, analytic, numeric, left, right, rounding):
+        """The ``Element`` if the first difference suffices, else None."""
+        error = abs(analytic - numeric)
+        if numeric == left == right == 0.0:
+            return None
+        smooth = abs(right - left) <= _BEND * abs(numeric) + 8 * rounding
+        bar = 2 * rounding + _BEND**2 * abs(numeric)
+        if smooth and judge.tolerances is not None:
+            element = judge.verdict(index, analytic, numeric, bar)
+            return element if element.verdict == RIGHT else None
+        if smooth and error <= _AGREEMENT * abs(numeric):
+            return Element(index, analytic, numeric, max(bar, error))
+        clear = error > 1e-3 * max(abs(analytic), abs(numeric)) + 100 * rounding
+        if smooth and clear and self._report.failures >= LISTED:
+            return judge.verdict(index, analytic, numeric, bar)
+        return None
+
+    def _by_ladder(self, judge, index, analytic):
+        """``(element, ladder)``; the element is None at a kink, which goes to the report."""
+        deviation = float(self._noise.gradients[self._position][index])
+        least_bar = self._least_bar(index)
+
+        def verdict(numeric, bar):
+            return judge.verdict(index, analytic, numeric, bar, deviation, least_bar)
+
+        def accepts(numeric, bar):
+            return verdict(numeric, bar).verdict == RIGHT
+
+        ladder = self._ladder(index, accepts)
+        kink = kink_at(ladder)
+        if kink is None:
+            element = verdict(ladder.slope, ladder.error_bar)
+            if element.verdict == RIGHT:
+                self._hint = ladder.step
+            return element, ladder
+        left, right, error = kink
+        if math.isinf(error) or min(left, right) - error <= analytic <= max(left, right) + error:
+            self._report.kinks.append(Kink(index, left, right, analytic))
+            return None, None
+        nearest = min(left, right, key=lambda slope: abs(slope - analytic))
+        return Element(index, analytic, nearest, error, error, WRONG), ladder
+
+    def _ladder(self, index, accepts=None):
+        """The ``Ladder`` of an element: from below the best step of the last, if that suffices."""
+        line = self._problem.line(
+            self._argument, index, self._cotangents, self._base, self._noise.outputs
+        )
+        largest, smallest = self._size(index) / 4, self._smallest_step(index)
+        if accepts is not None and self._hint is not None and 64 * self._hint < largest:
+            near = slope_of(line, 64 * self._hint, max(smallest, self._hint / 64), accepts)
+            if accepts(near.slope, near.error_bar):
+                return near
+        return slope_of(line, largest, smallest, accepts)
+
+    def _least_bar(self, index):
+        """The error bar that rounding leaves with a step as large as the element."""
+        if self._roundings is None:
+            variances = sum(
+                float(np.nansum((error * cotangent) ** 2))
+                for error, cotangent in zip(self._noise.outputs, self._cotangents, strict=True)
+            )
+            self._roundings = math.sqrt(2 * variances)
+        return self._roundings / self._size(index)
+
+    def _record(self, element, ladder=None):
+        report = self._report
+        report.failures += element.verdict == WRONG
+        report.unsure += element.verdict == CANNOT_TELL
+        self._judged.append((element, ladder))
+
+    def _finished(self, scale):
+        """The report, with the worst elements and the errors."""
+        report = self._report
+        ranks = {WRONG: 2, CANNOT_TELL: 1, RIGHT: 0}
+        worst = heapq.nlargest(LISTED, self._judged, lambda e: (ranks[e[0].verdict], e[0].error))
+        report.worst = [element for element, _ in worst]
+        report.absolute_error = max((element.error for element, _ in self._judged), default=0.0)
+        for element, _ in self._judged:
+            # A gradient that is zero up to rounding has no scale for a relative error.
+            if scale > element.allowed or element.verdict == WRONG:
+                relative = element.error / scale if scale else element.error
+                report.relative_error = max(report.relative_error, relative)
+        if worst:
+            report.ladder = worst[0][1]
+            if self._settings.curves:
+                report.ladder = self._ladder(worst[0][0].index)
+        return report

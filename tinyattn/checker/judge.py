@@ -1,0 +1,91 @@
+"""The verdict on one element: right, wrong, or cannot tell.
+
+With the error bar b of the numeric derivative n and the rounding error t of the gradient a itself,
+
+    wrong        |a - n| > allowed  where  allowed = 10 b + 3 t + 1e-15 |a|
+    right        otherwise, if allowed <= 5e-7 |n|, or if the element is as good as zero, or if
+                 allowed <= 1e-10 of the largest entry of the gradient of that argument
+    cannot tell  otherwise: a gradient wrong by a millionth would not be seen.
+
+An element is as good as zero if a and n are within ``allowed`` of zero and a step of a thousandth of the element's
+size, or larger, leaves the bar b: no difference of the function tells them apart from zero. With ``rtol`` or ``atol``
+given, right is |a - n| <= tolerance, with tolerance = atol min(1, largest entry) + rtol |n|, and wrong is more than
+10 b above it.
+
+The factor 10 is calibrated: see ``benchmarks/calibration.py``.
+"""
+
+import math
+from dataclasses import dataclass
+
+from .report import CANNOT_TELL, WRONG, Element
+
+BARS = 10
+RESOLUTION = 5e-7
+OF_THE_LARGEST = 1e-10
+
+
+@dataclass
+class Judge:
+    """The verdicts on the elements of one argument.
+
+    Attributes:
+        scale: the largest entry of the argument's gradient.
+        tolerances: ``(rtol, atol)``, or None for error bars.
+        of_scale: the part of ``scale`` that ``allowed`` may be.
+    """
+
+    scale: float
+    tolerances: tuple | None = None
+    of_scale: float = OF_THE_LARGEST
+
+    def verdict(self, index, analytic, numeric, bar, rounding=0.0, least_bar=0.0):
+        """The ``Element`` with its verdict.
+
+        Args:
+            index: where.
+            analytic: the gradient.
+            numeric, bar: the difference quotient and its error bar.
+            rounding: the rounding error of ``analytic``.
+            least_bar: the error bar that a step as large as the element would leave.
+
+        >>> Judge(scale=1.0).verdict((0,), 0.53, 0.5123, 3e-11).verdict
+        'wrong'
+        >>> Judge(scale=1.0).verdict((0,), 0.5, 0.5, 1e-5).verdict
+        'cannot tell'
+        """
+        element = Element(index, analytic, numeric, bar)
+        if self.tolerances is not None:
+            rtol, atol = self.tolerances
+            tolerance = atol * min(1.0, self.scale) + rtol * abs(numeric)
+            element.allowed = tolerance + BARS * bar
+        else:
+            tolerance = 0.0
+            element.allowed = BARS * bar + 3 * rounding + 1e-15 * abs(analytic)
+        if self.tolerances is not None and element.error <= tolerance:
+            return element
+        if not math.isfinite(numeric) or not math.isfinite(bar):
+            element.verdict = CANNOT_TELL
+            element.reason = "the differences of the function do not settle at any step"
+        elif not element.error <= element.allowed:
+            element.verdict = WRONG
+        elif not self._resolved(element, least_bar):
+            element.verdict = CANNOT_TELL
+            element.reason = _reason(element, 3 * rounding)
+        return element
+
+    def _resolved(self, element, least_bar):
+        allowed, size = element.allowed, abs(element.numeric)
+        if allowed <= max(RESOLUTION * size, self.of_scale * self.scale):
+            return True
+        is_zero = max(size, abs(element.analytic)) <= allowed
+        return is_zero and element.error_bar <= 1000 * least_bar
+
+
+def _reason(element, rounding):
+    if rounding > 0.5 * element.allowed:
+        return f"the backward pass itself rounds by {rounding:.1g}"
+    return (
+        f"the function's values allow an error bar of {element.error_bar:.1g} only, "
+        f"and a millionth of the element is {1e-6 * abs(element.numeric):.1g}"
+    )

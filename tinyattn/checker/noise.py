@@ -1,0 +1,96 @@
+"""The rounding errors of a function and of its gradient, measured by moving the inputs in their last bits.
+
+Outputs: five points, evenly spaced by a few dozen units in the last place. Over such a distance a smooth function is a
+straight line, so that its second differences show rounding and nothing else: their standard deviation is sqrt(6) times
+that of a value. The median of the three is taken, so that a jump at one end does not count. Half a unit in the last
+place of the output is the least.
+
+Gradients: by how much those at the two outer points differ from the gradient at the point itself. That is what the
+backward pass loses to rounding and to cancellation; a check cannot ask for more.
+
+Source: J. J. More and S. M. Wild, "Estimating computational noise" (2011), section 3, for the difference table.
+"""
+
+import math
+
+import numpy as np
+
+from .numeric import UNIT_ROUNDOFF
+
+_POINTS = (-2, -1, 1, 2)
+EVALUATIONS = 6  # four of the values, two of the gradients
+_MEDIAN_TO_DEVIATION = 1.4826
+
+
+class Noise:
+    """The rounding errors at the point of a problem, measured when they are first asked for.
+
+    Attributes:
+        outputs: for each output an array of standard deviations.
+        gradients: for each argument an array of the largest deviation, or None.
+    """
+
+    def __init__(self, problem, cotangents, base, analytic):
+        self._problem = problem
+        self._cotangents = cotangents
+        self._base = base
+        self._analytic = analytic
+        self._measured = None
+
+    @property
+    def outputs(self):
+        return self._measure()[0]
+
+    @property
+    def gradients(self):
+        return self._measure()[1]
+
+    def _measure(self):
+        if self._measured is None:
+            with np.errstate(all="ignore"):
+                self._measured = self._of_outputs_and_gradients()
+        return self._measured
+
+    def _of_outputs_and_gradients(self):
+        random = np.random.default_rng(0)
+        directions = [_last_bits(argument.start, random) for argument in self._problem.arguments]
+        rows, deviations = [], [np.zeros(a.shape) for a in self._problem.arguments]
+        try:
+            for point in _POINTS:
+                for argument, direction in zip(self._problem.arguments, directions, strict=True):
+                    argument.move(direction, point)
+                rows.append(self._problem.values())
+                if abs(point) == 2:
+                    self._widen(deviations, self._problem.gradients(self._cotangents))
+        finally:
+            for argument in self._problem.arguments:
+                argument.restore()
+        rows.insert(2, self._base)
+        return [_deviation(np.stack(points)) for points in zip(*rows, strict=True)], deviations
+
+    def _widen(self, deviations, gradients):
+        for deviation, gradient, analytic in zip(
+            deviations, gradients, self._analytic, strict=True
+        ):
+            if gradient is not None and analytic is not None:
+                change = np.abs(gradient - analytic)
+                np.maximum(deviation, np.where(np.isfinite(change), change, 0.0), out=deviation)
+
+
+def _last_bits(start, random):
+    """A random direction with entries of 16 to 64 units in the last place."""
+    if start.size == 0:
+        return np.zeros(start.shape)
+    magnitude = np.abs(np.where(np.isfinite(start), start, 1.0))
+    typical = float(magnitude.max()) or 1.0
+    unit = np.spacing(np.maximum(magnitude, 1e-3 * typical))
+    return unit * random.integers(16, 65, start.shape) * random.choice([-1.0, 1.0], start.shape)
+
+
+def _deviation(points):
+    """The standard deviation of the rounding error of each output, from its values at the five points."""
+    second = points[2:] - 2 * points[1:-1] + points[:-2]
+    median = np.sort(np.abs(second), axis=0)[1]
+    measured = _MEDIAN_TO_DEVIATION * median / math.sqrt(6)
+    least = UNIT_ROUNDOFF * np.abs(points[2])
+    return np.where(np.isfinite(measured), np.maximum(measured, least), least)
