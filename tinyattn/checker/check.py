@@ -36,11 +36,12 @@ def gradcheck(
     The outputs are contracted with a random cotangent. With a cotangent of ones, a softmax or a layer_norm whose
     gradients are all zero would pass, because their outputs sum to a constant.
 
-    The gradient a of an element is right if |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|,
-    where n is a finite difference. The scale on ``atol`` lets the check see an error of a thousandth in a gradient of
-    1e-8. Each element first gets a central difference with the step ``eps``; if that disagrees, Richardson
-    extrapolation over larger steps decides. A ``GradcheckWarning`` reports a kink within the step if the gradient lies
-    between the one-sided slopes, and an input that has no influence on the outputs.
+    Each element of the gradient is compared with a numeric derivative that comes with an error bar, an estimate of its
+    truncation and rounding error. It is wrong if it is more than 10 error bars off, right if it is not and the bar is
+    small enough to show an error of a millionth, and otherwise it cannot be told. No tolerance is needed; ``rtol`` and
+    ``atol`` replace the error bars by |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|. A
+    ``GradcheckWarning`` reports a kink at the point if the gradient lies between the one-sided slopes, and an input
+    that has no influence on the outputs.
 
     Args:
         fn: a function of tensors that returns a Tensor, or a container of them. Likewise a PyTorch function,
@@ -50,10 +51,11 @@ def gradcheck(
             are searched for tensors and arrays. Floating-point ones are checked (only those with ``requires_grad``, if
             any has it); everything else is passed on. The inputs are copied, never written to.
         params: a module, or its parameters: tensors that ``fn`` uses but does not take as arguments.
-        eps: the step, relative to elements larger than 1.
-        rtol, atol: the tolerances.
-        mode: ``"full"`` checks every element; ``"directional"`` checks each argument along ``directions`` random
-            directions, for functions with many elements.
+        eps: the first step to try, relative to elements larger than 1; chosen if None.
+        rtol, atol: tolerances instead of error bars, if any of them is given.
+        mode: ``"full"`` checks every element; ``"fast"`` checks ``directions`` random directions with at most 40
+            evaluations for any number of elements, and finds wrong elements by bisection. ``"directional"`` is another
+            name for it.
         order: 2 also checks the gradients of the gradients, with respect to the inputs and the cotangent.
         seed: seed of the cotangent and of the directions.
         cotangent: an array, or one for each output, instead of the random one.
@@ -64,12 +66,14 @@ def gradcheck(
         True.
 
     Raises:
+        GradcheckInconclusive: if no gradient is wrong and some cannot be told; a subclass of ``GradcheckError``.
         GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs or computes
             in less than float64, or if no element could be checked.
         TypeError: if an input is not float64, or if there is nothing to check.
         ValueError: for invalid settings.
 
-    Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982).
+    Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982); the
+    error bars are derived in ``checker/ladder.py`` and the verdict in ``checker/judge.py``.
 
     >>> import numpy as np, tinyattn as ta
     >>> ta.gradcheck(ta.softmax, ta.tensor(np.array([[0.3, -1.2, 0.8]])), order=2)
@@ -91,8 +95,9 @@ def gradcheck(
         upcast=upcast,
         find_fault=True,
     )
-    if not report.passed:
-        raise report.error()
+    error = report.error()
+    if error is not None:
+        raise error
     for argument in report.arguments:
         for kink_found in argument.kinks[:3]:
             message = f"not checked, {argument.name} has a kink: {kink_found}"
@@ -114,7 +119,8 @@ def gradient_report(
 ):
     """Run the check of ``gradcheck``, with the same arguments, and return a ``Report`` whether it passes or not.
 
-    With ``find_fault``, if the check fails each operation of the function is checked on its own.
+    With ``find_fault``, if the check fails each operation of the function is checked on its own. With ``curves=True``
+    each argument's report holds the ladder of steps of its worst element.
     """
     started = time.perf_counter()
     settings = Settings(**settings)
@@ -162,7 +168,7 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
     """The ``Report`` of a ``Problem``: the check itself, whatever the framework."""
     with problem.running():
         started = problem.evaluations
-        base = _validated_values(problem)
+        base = _validated_values(problem, calls=2 if settings.mode == "full" else 1)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
         reports = _measured(problem, cotangents, settings, base, started)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
@@ -229,7 +235,7 @@ def _culprit(problem, cotangents):
         return None  # an operation cannot be checked on its own: the report names the function
 
 
-def _validated_values(problem):
+def _validated_values(problem, calls):
     """The outputs at the point, once they are known to be float64 and reproducible."""
     base = problem.values()
     assert_unchanged(problem)
@@ -240,7 +246,7 @@ def _validated_values(problem):
                 "inside computes in less than float64, and differences of it are rounding noise",
                 op=problem.name,
             )
-    _assert_deterministic(problem, base)
+    _assert_deterministic(problem, base, calls)
     return base
 
 

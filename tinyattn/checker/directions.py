@@ -1,7 +1,7 @@
 """Check along random directions, and find the wrong elements by bisection: ``mode="fast"``.
 
 A direction d moves all elements of all arguments at once, and one slope of the function checks sum(a * d) for the whole
-gradient a. Its entries are random numbers of either sign between a half and three halves of the element's size: none is
+gradient a. Its entries are random numbers of either sign between a half and three halves of a typical size: none is
 near zero, so that no element is overlooked, and none a multiple of another, so that errors do not cancel in the sum.
 The first direction weighs all arguments alike; in the others, arguments that dominate the sum take smaller steps.
 
@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from .elements import Elements
-from .judge import Judge
+from .judge import BARS, Judge
 from .ladder import kink_at, slope_of
 from .noise import EVALUATIONS, Noise
 from .numeric import UNIT_ROUNDOFF
@@ -62,7 +62,7 @@ class _Directions:
             rows = (evaluations - EVALUATIONS) // 2
             for number, direction in enumerate(self._directions()):
                 left = self._settings.directions - number - 1
-                element, ladder, kink = self._along(direction, max(3, rows - 3 * left))
+                element, ladder, kink = self._along(direction, max(4, rows - 4 * left))
                 rows -= len(ladder.steps)
                 if kink is None:
                     judged.append((direction, element, ladder))
@@ -115,7 +115,8 @@ class _Directions:
         line = self.line(direction, self._noise.outputs, UNIT_ROUNDOFF * scale)
 
         def verdict(numeric, bar):
-            return judge.verdict(None, slope, numeric, bar, rounding, least_bar=bar)
+            is_zero = scale <= BARS * bar
+            return judge.verdict(None, slope, numeric, bar, rounding, bar if is_zero else 0.0)
 
         def accepts(numeric, bar):
             return verdict(numeric, bar).verdict == RIGHT
@@ -278,9 +279,14 @@ class _Search:
 
 
 def _direction(start, random):
-    """Random entries on a grid so coarse that steps by powers of two move elements without rounding."""
-    magnitude = np.maximum(np.abs(np.where(np.isfinite(start), start, 1.0)), 1.0)
-    size = 2.0 ** np.floor(np.log2(magnitude))
+    """Random entries on a grid so coarse that steps by powers of two move elements without rounding.
+
+    How far the function is smooth is unknown: between 1 and the size of the elements, as a rule. Their geometric mean
+    is a start from which a ladder of a few steps reaches both.
+    """
+    magnitude = np.abs(np.where(np.isfinite(start), start, 1.0))
+    typical = float(np.sqrt(np.mean(magnitude**2))) if start.size else 1.0
+    size = 2.0 ** np.floor(np.log2(np.sqrt(np.maximum(magnitude, typical or 1.0))))
     signs = random.choice([-1.0, 1.0], start.shape)
     return size * signs * random.integers(128, 385, start.shape) / 256
 

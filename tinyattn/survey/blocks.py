@@ -13,7 +13,7 @@ from ..autograd import Tensor
 from ..backend import Random, use_random
 from ..checker import gradient_report
 from ..ops import cross_entropy, einsum, softmax
-from .row import TOLERANCES, Row
+from .row import Row
 
 
 def check_block(name, device=None, order=2, seed=0, mode="full"):
@@ -34,7 +34,7 @@ def check_block(name, device=None, order=2, seed=0, mode="full"):
             for x in inputs
         ]
         params = () if module is None else module
-        settings = {**TOLERANCES, "order": order, "seed": seed, "mode": mode}
+        settings = {"order": order, "seed": seed, "mode": mode}
         return gradient_report(fn, inputs, params=params, upcast=True, **settings)
 
     row = Row(name, "block")

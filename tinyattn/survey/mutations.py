@@ -80,7 +80,7 @@ _CHANGES = {
             "lacks the outer weights": (ATTENTION, ATTENTION + " / weights"),
             "sums over the queries": ("weights, None)", "weights, None, axis=-2)"),
         },
-        "attention_vjp_q": {"lacks the scale in dQ": (" * _factor(q, scale)", "")},
+        "attention_vjp_q": {"lacks the scale in dQ": (" * score_scale(q, scale)", "")},
         "attention_vjp_v": {
             "does not transpose the weights in dV": ("_transposed(weights) @ g", "weights @ g"),
             "reverses the queries of the cotangent": ("@ g", "@ g[..., ::-1, :]"),

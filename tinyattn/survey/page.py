@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from ..checker.report import WRONG
 from .curve import STEPS
 
 _WIDTH, _HEIGHT = 320, 210
@@ -130,7 +131,8 @@ def _table_row(row, drawn):
     name = html.escape(row.name)
     if row.version != "block" and row.name in drawn:
         name = f'<a href="#{name}">{name}</a>'
-    result = ("good", "right") if row.passed else ("bad", "WRONG")
+    word = "WRONG" if row.verdict == WRONG else row.verdict
+    result = ("good" if row.passed else "bad", word)
     numbers = {
         "as": row.version,
         "cases": row.cases,

@@ -11,7 +11,7 @@ from ..backend import get_backend, is_array
 from ..checker import gradient_report
 from ..checker.culprit import call_of_primitive
 from .cases import CASES
-from .row import TOLERANCES, Row
+from .row import Row
 
 
 def check_primitive(name, version, device=None, order=2, seed=0):
@@ -48,7 +48,7 @@ def check_primitive(name, version, device=None, order=2, seed=0):
 def check_case(name, inputs, parameters, **settings):
     """The ``Report`` of one call of a primitive."""
     call, checked = call_of_primitive(PRIMITIVES[name], inputs, parameters)
-    return gradient_report(call, checked, **{**TOLERANCES, **settings})
+    return gradient_report(call, checked, **settings)
 
 
 def on_device(case, device=None, seed=0):

@@ -1,11 +1,10 @@
-"""One line of the survey's table, and the tolerances of all checks."""
+"""One line of the survey's table."""
 
 import time
 from dataclasses import dataclass, field
 
 from ..checker import GradcheckError
-
-TOLERANCES = {}
+from ..checker.report import CANNOT_TELL, RIGHT, WRONG
 
 
 @dataclass
@@ -20,10 +19,17 @@ class Row:
     seconds: float = 0.0
     evaluations: int = 0
     faults: list = field(default_factory=list)  # messages
+    doubts: list = field(default_factory=list)  # messages of what cannot be told
 
     @property
     def passed(self):
-        return not self.faults
+        return self.verdict == RIGHT
+
+    @property
+    def verdict(self):
+        if self.faults:
+            return WRONG
+        return CANNOT_TELL if self.doubts else RIGHT
 
     def add(self, what, check):
         """Call ``check()`` and add the ``Report`` that it returns; ``what`` names the check if it raises."""
@@ -39,6 +45,8 @@ class Row:
             self.absolute_error = max(self.absolute_error, report.absolute_error)
             self.relative_error = max(self.relative_error, report.relative_error)
             self.evaluations += report.evaluations
-            if not report.passed:
+            if report.verdict == WRONG:
                 self.faults.append(str(report.error(op=self.name)))
+            elif report.verdict == CANNOT_TELL:
+                self.doubts.append(str(report.error(op=self.name)))
         self.seconds += time.perf_counter() - started
