@@ -53,7 +53,7 @@ def test_AT_07_without_dropout_two_calls_agree_to_the_bit(leaf, random, kind):
     assert ta.dropout(x, 0.9, training=False).tolist() == [1, 2, 3]
 
 
-def test_AT_08_dropout_at_the_ends_of_its_range(leaf, equals):
+def test_AT_08_dropout_of_1_gives_zeros_and_of_0_changes_nothing(leaf, equals):
     x = leaf([1, 2, 3])
     y = ta.dropout(x, p=1)
     y.sum().backward()
@@ -93,7 +93,7 @@ def test_AT_11_several_tokens_after_a_cache_equal_the_full_pass(leaf, equals, ki
 
 
 @KINDS
-def test_AT_16_no_sequences_and_one_key(leaf, equals, kind):
+def test_AT_16_no_sequences_give_none_and_one_key_gives_its_value(leaf, equals, kind):
     empty = [leaf(np.zeros((0, 4, 2))) for _ in range(3)]
     out = ta.scaled_dot_product_attention(*empty, causal=True, kind=kind)
     assert out.shape == (0, 4, 2)

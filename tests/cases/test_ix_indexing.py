@@ -72,7 +72,9 @@ def test_IX_05_indexing_counts_negative_indices_from_the_end(leaf, equals, devic
     equals(x.grad, [0, 0, 2])
 
 
-def test_IX_10_slices_that_run_backwards_and_masks(leaf, constant, equals):
+def test_IX_10_slices_that_run_backwards_and_masks_put_gradients_where_they_read(
+    leaf, constant, equals
+):
     x = leaf([1, 2, 3, 4])
     (x[::-1][::2] * constant([1, 10])).sum().backward()
     equals(x.grad, [0, 10, 0, 1])
@@ -109,7 +111,9 @@ def test_IX_10_every_kind_of_index_agrees_with_numpy(leaf, constant, equals, ran
     equals(x.grad, gradient)
 
 
-def test_IX_10_a_mask_over_two_axes(leaf, constant, equals, random, device):
+def test_IX_10_a_mask_over_two_axes_selects_rows_forward_and_backward(
+    leaf, constant, equals, random, device
+):
     host = random.standard_normal((2, 3, 4))
     mask = random.random((2, 3)) > 0.5
     g = random.standard_normal((int(mask.sum()), 4))

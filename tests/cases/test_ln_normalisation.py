@@ -6,14 +6,14 @@ import pytest
 import tinyattn as ta
 
 
-def test_LN_01_a_mean_far_above_the_deviation(leaf):
+def test_LN_01_a_mean_far_above_the_deviation_costs_no_accuracy(leaf):
     x = leaf([40000, 40001, 40002, 40003], "float32")
     expected = [-1.34163542, -0.44721181, 0.44721181, 1.34163542]
     np.testing.assert_allclose(ta.layer_norm(x, 4).numpy(), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_LN_02_steps_of_a_thousandth_at_ten_thousand(leaf, constant, rows):
+def test_LN_02_steps_of_a_thousandth_at_ten_thousand_are_seen_in_float32(leaf, constant, rows):
     step = (10000 + np.arange(16) * 1e-3).astype("float32")
     x = np.tile(step, (rows, 1))
     y = ta.layer_norm(leaf(x, "float32"), 16).numpy()

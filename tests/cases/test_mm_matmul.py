@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 
-def test_MM_01_vector_times_vector(leaf, equals):
+def test_MM_01_vector_times_vector_is_a_number_with_gradients_of_vectors(leaf, equals):
     a, b = leaf([1, 2, 3]), leaf([4, 5, 6])
     product = a @ b
     product.backward()
@@ -13,7 +13,7 @@ def test_MM_01_vector_times_vector(leaf, equals):
     equals(b.grad, [1, 2, 3])
 
 
-def test_MM_02_matrix_times_vector(leaf, constant, equals):
+def test_MM_02_matrix_times_vector_has_gradients_of_both_shapes(leaf, constant, equals):
     a, v = leaf([[1, 2, 3], [4, 5, 6]]), leaf([1, 0, -1])
     product = a @ v
     product.backward(constant([1, 10]))
@@ -22,7 +22,7 @@ def test_MM_02_matrix_times_vector(leaf, constant, equals):
     equals(v.grad, [41, 52, 63])
 
 
-def test_MM_02_vector_times_matrix(leaf, constant, equals):
+def test_MM_02_vector_times_matrix_has_gradients_of_both_shapes(leaf, constant, equals):
     v, a = leaf([1, 0]), leaf([[1, 2], [3, 4]])
     product = v @ a
     product.backward(constant([1, 10]))
@@ -31,7 +31,7 @@ def test_MM_02_vector_times_matrix(leaf, constant, equals):
     equals(a.grad, [[1, 10], [0, 0]])
 
 
-def test_MM_04_vector_with_a_batch_of_matrices(leaf, equals):
+def test_MM_04_a_vector_with_a_batch_of_matrices_gets_the_sum_over_the_batch(leaf, equals):
     v, b = leaf([1, 2]), leaf(np.arange(12).reshape(2, 2, 3))
     product = v @ b
     equals(product, [[6, 9, 12], [24, 27, 30]])
@@ -53,7 +53,9 @@ def test_MM_05_a_matrix_against_a_batch_gets_the_sum_over_the_batch(leaf, equals
     equals(a.grad, np.broadcast_to([19, 23], (2, 2, 2)))
 
 
-def test_MM_05_batches_that_broadcast_both_ways(leaf, constant, equals, random):
+def test_MM_05_batches_that_broadcast_both_ways_are_summed_over_the_expanded_axes(
+    leaf, constant, equals, random
+):
     left, right = random.standard_normal((3, 1, 2, 4)), random.standard_normal((5, 4, 2))
     g = random.standard_normal((3, 5, 2, 2))
     a, b = leaf(left), leaf(right)

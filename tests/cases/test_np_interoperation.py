@@ -57,7 +57,7 @@ def test_NP_02_an_array_on_the_left_of_a_tensor_makes_a_tensor(leaf, equals):
     assert (left < t).tolist() == [False, True] and not isinstance(left < t, ta.Tensor)
 
 
-def test_NP_02_a_matrix_on_the_left_of_a_tensor(leaf, constant, equals):
+def test_NP_02_a_matrix_on_the_left_of_a_tensor_makes_a_tensor(leaf, constant, equals):
     t = leaf([1, 2])
     left = constant([[1, 2], [3, 4]]).data
     y = left @ t
@@ -88,7 +88,7 @@ def test_NP_04_tensors_are_told_apart_by_identity(leaf, equals):
     assert [b, a].index(a) == 1
 
 
-def test_NP_05_protocols_of_python(leaf, equals):
+def test_NP_05_truth_length_iteration_and_sum_work_as_for_arrays(leaf, equals):
     with pytest.raises(ValueError, match="ambiguous"):
         bool(leaf([1, 2]))
     assert bool(leaf(0.0)) is False and bool(leaf([3.0])) is True

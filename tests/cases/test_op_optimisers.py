@@ -37,7 +37,7 @@ def test_OP_02_weight_decay_does_not_pass_through_the_moments(leaf):
     assert trajectory(adam, p, [0.0]) == pytest.approx([0.99], abs=1e-12)
 
 
-def test_OP_04_the_whole_trajectory(leaf):
+def test_OP_04_three_steps_of_adamw_follow_the_hand_computed_trajectory(leaf):
     p = leaf(1.0)
     adam = optim.AdamW([p], lr=0.1, weight_decay=0.01)
     expected = [0.899000001, 0.9347113535, 0.9474457083]

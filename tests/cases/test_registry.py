@@ -1,6 +1,5 @@
 """Every hard case has a test that bears its id."""
 
-import json
 import re
 from pathlib import Path
 
@@ -27,10 +26,3 @@ def test_the_case_has_a_test_named_by_its_id(case, tested):
 
 def test_no_test_bears_an_id_that_is_no_case(tested):
     assert tested <= set(IDS)
-
-
-def test_the_list_is_that_of_the_cases():
-    source = TESTS.parent.parent / "shared" / "cases" / "cases.json"
-    if not source.is_file():
-        pytest.skip("the cases themselves are not beside this checkout")
-    assert IDS == [case["id"] for case in json.loads(source.read_text())]

@@ -48,7 +48,7 @@ def test_SA_05_the_character_that_crosses_the_threshold_is_kept(equals, p, top_p
     equals(sample_probabilities(np.log(p), top_p=top_p), expected, decimals=8)
 
 
-def test_SA_07_top_p_at_its_ends(equals):
+def test_SA_07_top_p_of_0_keeps_one_and_of_1_keeps_all(equals):
     p = [0.5, 0.3, 0.15, 0.05]
     assert sample_probabilities(np.log(p), top_p=0).tolist() == [1, 0, 0, 0]
     equals(sample_probabilities(np.log(p), top_p=1), p)

@@ -73,11 +73,11 @@ def test_SM_05_huge_scores_overflow_nowhere_and_warn_of_nothing(leaf, scores, ex
     np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=1e-200)
 
 
-def test_SM_07_the_logarithm_of_a_probability_that_underflows(leaf, equals):
+def test_SM_07_the_logarithm_of_a_probability_that_underflows_is_finite(leaf, equals):
     equals(ta.log_softmax(leaf([0, -1000])), [0, -1000])
 
 
-def test_SM_07_a_cross_entropy_far_from_zero(leaf, device):
+def test_SM_07_a_cross_entropy_far_from_zero_is_exact(leaf, device):
     x = leaf([-431, 279, 427])
     loss = ta.cross_entropy(x, ta.tensor(0, device=device))
     loss.backward()
@@ -85,7 +85,7 @@ def test_SM_07_a_cross_entropy_far_from_zero(leaf, device):
     np.testing.assert_allclose(x.grad.numpy(), [-1, 5.3e-65, 1], rtol=0.02)
 
 
-def test_SM_08_a_masked_score_in_log_softmax(leaf, equals):
+def test_SM_08_a_masked_score_in_log_softmax_is_minus_infinity_with_gradient_zero(leaf, equals):
     x = leaf([0, 1, -INF])
     y = ta.log_softmax(x)
     equals(y, [-1.31326169, -0.31326169, -INF], decimals=8)
@@ -94,7 +94,9 @@ def test_SM_08_a_masked_score_in_log_softmax(leaf, equals):
 
 
 @KINDS
-def test_SM_10_a_score_that_float16_holds_only_after_its_scale(leaf, device, kind):
+def test_SM_10_a_score_that_float16_holds_only_after_its_scale_does_not_overflow(
+    leaf, device, kind
+):
     q, v = leaf(np.full((1, 64), 40), "float16"), leaf([[1, 0], [0, 1]], "float16")
     unequal = leaf(np.array([[40.0], [38.0]]) * np.ones(64), "float16")
     assert ta.scaled_dot_product_attention(q, unequal, v, kind=kind).tolist() == [[1, 0]]

@@ -60,7 +60,9 @@ def test_TX_08_line_ends_are_kept_on_every_system(text_of):
     assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
-def test_TX_10_emoji_surrogates_and_terminals_that_cannot_show_them(tmp_path, monkeypatch):
+def test_TX_10_emoji_and_surrogates_are_kept_and_escaped_where_a_terminal_cannot_show_them(
+    tmp_path, monkeypatch
+):
     with pytest.raises(InputError) as error:
         CharVocabulary("abc").encode("\udc9d")
     assert r"\udc9d" in str(error.value)
@@ -80,7 +82,7 @@ def test_TX_10_emoji_surrogates_and_terminals_that_cannot_show_them(tmp_path, mo
     assert b"\\U0001f600" in terminal.buffer.getvalue()
 
 
-def test_TX_11_nothing_to_learn_from_and_nothing_to_continue(text_of):
+def test_TX_11_an_empty_text_is_an_error_and_an_empty_prompt_starts_the_text(text_of):
     for content in (b"", b" \n\t \n"):
         with pytest.raises(InputError, match="give a file with text"):
             text_of(content)
