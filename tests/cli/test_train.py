@@ -269,7 +269,7 @@ def test_a_home_directory_is_found_behind_every_option(
 def test_a_home_directory_that_is_not_known_is_no_directory_of_that_name(refuse, tmp_path):
     for path in ("~nobody-here", "~nobody-here/run"):
         message = refuse("train", f"--out={path}")
-        assert "--out: the home directory ~nobody-here is not known; give the whole path" in message
+        assert "--out: the home directory ~nobody-here is unknown; give the full path" in message
     assert list(tmp_path.iterdir()) == []
 
 

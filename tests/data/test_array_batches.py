@@ -1,4 +1,4 @@
-"""Batches of arrays: each row once an epoch, with what belongs to it."""
+"""Batches of arrays: each row once per epoch, together with the same row of the other arrays."""
 
 import numpy as np
 import pytest
@@ -81,11 +81,11 @@ def test_a_model_learns_from_them():
         (lambda: ArrayBatches(X, Y[:3], batch_size=2), ValueError, "have 7, 3 rows"),
         (lambda: ArrayBatches(X, batch_size=0), ValueError, "at least 1, got 0"),
         (lambda: ArrayBatches(X, batch_size=1.5), TypeError, "whole number, got 1.5"),
-        (lambda: ArrayBatches(batch_size=2), TypeError, "needs arrays"),
+        (lambda: ArrayBatches(batch_size=2), TypeError, "got no arrays"),
         (lambda: ArrayBatches(3.0, batch_size=2), ValueError, "without axes"),
         (lambda: ArrayBatches(np.ma.array(Y), batch_size=2), TypeError, "masked array"),
     ],
 )
-def test_what_makes_no_batches_is_said(make, error, words):
+def test_invalid_arguments_raise(make, error, words):
     with pytest.raises(error, match=words):
         make()

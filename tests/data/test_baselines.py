@@ -1,4 +1,4 @@
-"""The losses that counting achieves."""
+"""Unigram and bigram losses."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Every window can be drawn, every character is evaluated once, short texts are refused early."""
+"""Every window can be drawn, every character is evaluated once, and short texts raise early."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_a_short_validation_part_is_refused_before_training():
 
 
 def test_a_tiny_text_gets_advice_that_can_be_followed():
-    with pytest.raises(InputError, match="give a longer text"):
+    with pytest.raises(InputError, match="pass a longer text"):
         split_text(np.arange(3), 1)
 
 
@@ -48,7 +48,7 @@ def test_evaluation_predicts_every_character_but_the_first_once(length):
     assert targets == list(range(1, length))
 
 
-def test_the_same_seed_draws_the_same_batches_and_a_restored_state_goes_on():
+def test_the_same_seed_draws_the_same_batches_and_a_restored_state_continues():
     first = Batches(np.arange(50), 4, 3, Random(5))
     second = Batches(np.arange(50), 4, 3, Random(5))
     assert np.array_equal(first.draw()[0], second.draw()[0])

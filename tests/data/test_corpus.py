@@ -1,4 +1,4 @@
-"""Text is read to the character, and what cannot be read is refused in one sentence."""
+"""Text is read without conversion, and unreadable files raise a one-sentence error."""
 
 import errno
 import hashlib
@@ -105,7 +105,7 @@ def test_content_with_another_digest_is_refused(server, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InputError, match=r"cannot keep Tiny Shakespeare in .*file.* TINYATTN_CACHE"
+        InputError, match=r"cannot write Tiny Shakespeare to .*file.* TINYATTN_CACHE"
     ):
         shakespeare_corpus(server.url, "0" * 64, tmp_path / "file" / "folder")
 
@@ -119,19 +119,17 @@ def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_a_disk_that_cannot_be_written_to_is_not_told_as_a_network_fault(
-    tmp_path, monkeypatch, error
-):
+def test_a_disk_error_is_not_reported_as_a_network_error(tmp_path, monkeypatch, error):
     def retrieve(*arguments, **options):
         raise error
 
     monkeypatch.setattr("pooch.retrieve", retrieve)
-    with pytest.raises(InputError, match=r"cannot keep Tiny Shakespeare in .*TINYATTN_CACHE"):
+    with pytest.raises(InputError, match=r"cannot write Tiny Shakespeare to .*TINYATTN_CACHE"):
         shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a passwd database is POSIX's")
-def test_a_user_without_a_home_is_told_to_name_a_folder(server, tmp_path, monkeypatch):
+def test_a_user_without_a_home_directory_gets_advice(server, tmp_path, monkeypatch):
     import pwd
 
     def unknown(uid):
@@ -150,7 +148,7 @@ def test_a_user_without_a_home_is_told_to_name_a_folder(server, tmp_path, monkey
 
 
 def test_no_network_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="cannot fetch Tiny Shakespeare"):
+    with pytest.raises(InputError, match="cannot download Tiny Shakespeare"):
         shakespeare_corpus("http://127.0.0.1:9/input.txt", "0" * 64, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""A character has the same id in every process, and an unknown one is named."""
+"""A character has the same id in every process, and unknown characters are listed."""
 
 import os
 import subprocess
@@ -63,23 +63,23 @@ def test_characters_are_code_points():
 
 
 @pytest.mark.parametrize("text", [b"ab", ["a"], 5])
-def test_what_is_no_string_is_refused(text):
+def test_encoding_another_type_than_a_string_raises(text):
     with pytest.raises(TypeError, match=r"encodes a string, got (bytes|list|int)"):
         CharVocabulary("ab").encode(text)
 
 
 @pytest.mark.parametrize("ids", [[0.9], "01", np.zeros((1, 2), int)])
-def test_what_are_no_ids_is_not_rounded_to_some(ids):
+def test_decoding_numbers_that_are_not_integers_raises(ids):
     with pytest.raises(TypeError):
         CharVocabulary("ab").decode(ids)
 
 
 def test_an_empty_vocabulary_is_refused():
-    with pytest.raises(InputError, match="one character at least"):
+    with pytest.raises(InputError, match="at least one character"):
         CharVocabulary.from_text("")
 
 
-def test_json_gives_the_vocabulary_back():
+def test_from_json_restores_the_vocabulary():
     vocabulary = CharVocabulary.from_text('a"\\\n\U0001f600\ufeff')
     assert CharVocabulary.from_json(vocabulary.to_json()) == vocabulary
 

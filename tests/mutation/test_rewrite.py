@@ -1,11 +1,11 @@
-"""Running a function with other code, and with its own again afterwards."""
+"""Temporary replacement of a function's code."""
 
 import pytest
 
 from tinyattn.mutation.rewrite import code_from, running, source_of
 
 
-def test_the_own_text_comes_back_after_an_error():
+def test_the_code_is_restored_after_an_error():
     def double(x):
         return 2 * x
 

@@ -1,4 +1,4 @@
-"""Text to train on: corpora, character vocabulary, batches, what counting alone achieves; and batches of any arrays."""
+"""Data: text corpora, character vocabulary, batches of windows, n-gram baselines, and batches of arrays."""
 
 from .array_batches import ArrayBatches
 from .baselines import bigram_loss, unigram_loss

@@ -1,4 +1,4 @@
-"""Batches of arrays that belong together, such as inputs and targets."""
+"""Mini-batches of parallel arrays, such as inputs and targets."""
 
 import operator
 
@@ -9,25 +9,24 @@ from ..backend import default_random, host_array
 
 
 class ArrayBatches:
-    """Rows of several arrays, the same of each, a batch at a time: what a loop over an epoch goes through.
+    """Iterate over mini-batches of several arrays: each batch has the same rows of all arrays.
 
-    Each loop goes through all rows once, in a new random order.
+    Each iteration is an epoch, which visits all rows once, in a new random order.
 
     Args:
-        arrays: tensors, or arrays or nested sequences of numbers; the first axis of all has the same length.
-        batch_size: rows in a batch; the last batch of an epoch holds what is left.
-        shuffle: whether the order is random; else it is that of the rows.
-        drop_last: whether to leave out a last batch that is smaller.
-        device: of the batches; by default that of a tensor, for other arrays the default device.
-        random: the stream that the orders are drawn from (``tinyattn.backend.Random``); by default that of
-            ``manual_seed``.
+        arrays: tensors, arrays or nested sequences of numbers, with first axes of the same length.
+        batch_size: rows in a batch; the last batch of an epoch may be smaller.
+        shuffle: whether to shuffle the rows in each epoch.
+        drop_last: whether to drop a smaller last batch.
+        device: the device of the batches; by default that of a tensor, for other arrays the default device.
+        random: the random stream of the shuffles (``tinyattn.backend.Random``); by default that of ``manual_seed``.
 
     Yields:
-        A tuple with a tensor of each array; of a single array the tensor itself.
+        A tuple with a tensor for each array; for a single array the tensor itself.
 
     Raises:
-        ValueError: for arrays of different lengths, or without axes, and a batch size below 1.
-        TypeError: for no arrays, and for a batch size that is not a whole number.
+        ValueError: for arrays of different lengths or without axes, and a batch size below 1.
+        TypeError: for no arrays, and for a batch size that is not an integer.
 
     >>> import tinyattn as ta
     >>> batches = ta.data.ArrayBatches(np.eye(5), np.arange(5), batch_size=2)
@@ -41,10 +40,12 @@ class ArrayBatches:
         self, *arrays, batch_size, shuffle=True, drop_last=False, device=None, random=None
     ):
         if not arrays:
-            raise TypeError("ArrayBatches needs arrays: ArrayBatches(x, y, batch_size=32)")
+            raise TypeError("ArrayBatches got no arrays: write ArrayBatches(x, y, batch_size=32)")
         self.arrays = [a if isinstance(a, Tensor) else host_array(a) for a in arrays]
         if any(array.ndim == 0 for array in self.arrays):
-            raise ValueError("an array without axes has no rows to make batches of")
+            raise ValueError(
+                "ArrayBatches got an array without axes: expected rows on the first axis"
+            )
         lengths = [len(array) for array in self.arrays]
         if len(set(lengths)) > 1:
             raise ValueError(

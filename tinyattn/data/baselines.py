@@ -1,23 +1,22 @@
-"""What counting achieves: a network that learns more than pairs of characters must beat these."""
+"""Unigram and bigram losses: baselines that a useful language model must beat."""
 
 import numpy as np
 
 from ..backend import host_array
 
-# Added to every count, so that what training never saw costs much and not everything.
-PSEUDO_COUNT = 0.1
-PIECE = 1 << 20  # characters of a long text that are counted at once
+PSEUDO_COUNT = 0.1  # added to every count, so that unseen characters and pairs have a finite loss
+PIECE = 1 << 20  # characters that are counted at once, to limit the memory for a long text
 
 
 def unigram_loss(train, validation, vocabulary_size):
-    """Nats a character on ``validation`` for the frequencies of characters in ``train``.
+    """The loss on ``validation``, in nats per character, of the character frequencies in ``train``.
 
     p(b) = (count(b) + a) / (length + a V), with the pseudo-count a = 0.1 (Lidstone smoothing).
 
     Args:
         train: ids, shape (length,).
         validation: ids, shape (length,).
-        vocabulary_size: V, one more than the largest id possible.
+        vocabulary_size: V; ids are below it.
 
     >>> round(unigram_loss(np.array([0, 1] * 50), np.array([0, 1]), 2), 3)  # ln 2
     0.693
@@ -28,7 +27,7 @@ def unigram_loss(train, validation, vocabulary_size):
 
 
 def bigram_loss(train, validation, vocabulary_size):
-    """Nats a character on ``validation`` for the frequencies of pairs of characters in ``train``.
+    """The loss on ``validation``, in nats per character, of the frequencies of character pairs in ``train``.
 
     p(b | a) = (count(ab) + s) / (count(a) + s V), with the pseudo-count s = 0.1.
 
@@ -43,13 +42,13 @@ def bigram_loss(train, validation, vocabulary_size):
 
 
 def _counts(ids, size):
-    """How often each id occurs; in pieces, because ``bincount`` makes large integers of what it counts."""
+    """The count of each id; computed in pieces, because ``bincount`` converts its input to int64."""
     starts = range(0, len(ids), PIECE)
     return sum(np.bincount(ids[start : start + PIECE], minlength=size) for start in starts)
 
 
 def _pair_counts(train, validation, size):
-    """How often each pair of neighbours in ``validation`` occurs in ``train``; in pieces, for a long text."""
+    """The count in ``train`` of each pair of neighbours in ``validation``; computed in pieces."""
     wanted = validation[:-1].astype(np.int64) * size + validation[1:]
     starts = range(0, len(train) - 1, PIECE)
     pieces = (train[start : start + PIECE + 1] for start in starts)
@@ -59,12 +58,11 @@ def _pair_counts(train, validation, size):
         for pairs in numbers:
             table += np.bincount(pairs, minlength=size * size)
         return table[wanted]
-    # Of a large vocabulary a table of all pairs would not fit: count those that are asked for, in a sorted list.
-    asked = np.unique(wanted)
-    counts = np.zeros(len(asked), np.int64)
+    # A table of all pairs of a large vocabulary would not fit into memory: count only the requested pairs.
+    requested, inverse = np.unique(wanted, return_inverse=True)
+    counts = np.zeros(len(requested), np.int64)
     for pairs in numbers:
         seen, times = np.unique(pairs, return_counts=True)
-        place = np.minimum(np.searchsorted(asked, seen), len(asked) - 1)
-        found = asked[place] == seen
-        counts[place[found]] += times[found]
-    return counts[np.searchsorted(asked, wanted)]
+        _, in_seen, in_requested = np.intersect1d(seen, requested, True, return_indices=True)
+        counts[in_requested] += times[in_seen]
+    return counts[inverse]

@@ -1,4 +1,4 @@
-"""Windows of a text: random ones to train on, all of them to evaluate on."""
+"""Windows of a text: random ones for training, consecutive ones for evaluation."""
 
 import numpy as np
 
@@ -7,18 +7,18 @@ from .errors import InputError
 
 
 def split_text(ids, block_size, train_fraction=0.9):
-    """The first part of ``ids`` to train on, and the rest, in order, to validate on.
+    """Split ``ids`` into a first part for training and the rest for validation.
 
     Args:
-        ids: whole numbers, shape (length,).
-        block_size: characters in a window; each part must hold a window and the character after it.
-        train_fraction: share of the characters in the first part.
+        ids: integers, shape (length,).
+        block_size: characters in a window; each part needs a window and the character after it.
+        train_fraction: fraction of the characters for training.
 
     Returns:
         Two views of ``ids``.
 
     Raises:
-        InputError: where a part is too short; with the lengths and the block that fits.
+        InputError: if a part is too short; the message has the lengths and the largest possible block size.
 
     >>> train, validation = split_text(np.arange(100), block_size=8)
     >>> len(train), len(validation)
@@ -32,7 +32,7 @@ def split_text(ids, block_size, train_fraction=0.9):
         advice = (
             f"the largest block size that fits is {shorter - 1}"
             if shorter > 1
-            else "give a longer text"
+            else "pass a longer text"
         )
         raise InputError(
             f"the text is too short for blocks of {block_size} characters: "
@@ -43,13 +43,13 @@ def split_text(ids, block_size, train_fraction=0.9):
 
 
 class Batches:
-    """Random windows of a text, each drawn on its own, with replacement.
+    """Random windows of a text, drawn independently with replacement.
 
     Args:
-        ids: whole numbers, shape (length,), length > block_size.
+        ids: integers, shape (length,), length > block_size.
         block_size: characters in a window.
         batch_size: windows in a batch.
-        random: the stream that the starts are drawn from (``tinyattn.backend.Random``).
+        random: the random stream (``tinyattn.backend.Random``).
 
     >>> from tinyattn.backend import Random
     >>> batches = Batches(np.arange(8), block_size=4, batch_size=2, random=Random(0))
@@ -71,11 +71,11 @@ class Batches:
 
     @property
     def window_count(self):
-        """How many windows there are: the last one ends a character before the text does."""
+        """The number of windows; the last one ends one character before the end of the text."""
         return len(self.ids) - self.block_size
 
     def draw(self):
-        """The next batch: inputs, and targets a character on; int64, (batch_size, block_size)."""
+        """The next batch: inputs, and targets one character later, both int64, (batch_size, block_size)."""
         starts = self.random.integers(0, self.window_count, size=self.batch_size)
         return _windows(self.ids, starts, self.block_size)
 
@@ -87,14 +87,14 @@ def _windows(ids, starts, block_size):
 
 
 def evaluation_batches(ids, block_size, batch_size, characters=None):
-    """Every character of ``ids`` but the first, predicted once: windows that follow each other.
+    """Consecutive windows whose targets are every character of ``ids`` except the first, once.
 
     Args:
-        ids: whole numbers, shape (length,).
-        block_size: characters in a window; a shorter window holds what is left at the end.
-        batch_size: windows in a batch at most.
-        characters: where ``ids`` has more, only as many whole windows as have this number of characters (one at
-            least), spread evenly over ``ids``.
+        ids: integers, shape (length,).
+        block_size: characters in a window; the last window may be shorter.
+        batch_size: maximum number of windows in a batch.
+        characters: if ``ids`` is longer, use only as many whole windows as contain this number of characters (at least
+            one), spread evenly over ``ids``.
 
     Yields:
         Inputs and targets, int64, (windows, characters).

@@ -1,8 +1,8 @@
-"""Where text comes from: the user's files, standard input, Python's own documentation, or Tiny Shakespeare.
+"""Text corpora: files, standard input, Python's documentation, or Tiny Shakespeare.
 
-Policy on bytes: text is UTF-8; a byte order mark at the very beginning is dropped, one further in
-is a character like any other. Line ends are kept as they are on every system: a file of Windows
-has ``\\r`` in its vocabulary, and decoding what was encoded gives the file back.
+Encoding: text is UTF-8. A byte order mark at the beginning is dropped; a later one is an ordinary character. Line ends
+are not converted on any system: the vocabulary of a Windows file contains ``\\r``, and decoding the ids restores the
+file exactly.
 """
 
 import errno
@@ -20,13 +20,13 @@ SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2d
 
 
 def read_text(path):
-    """The text of a file, characters kept as they are.
+    """Read a text file without converting any character.
 
     Args:
         path: a file of UTF-8 text, with or without a byte order mark.
 
     Raises:
-        InputError: where there is no file, only white space in it, or bytes that are not UTF-8.
+        InputError: if the file does not exist, contains only white space, or is not UTF-8.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "text")
@@ -47,22 +47,22 @@ def read_text(path):
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     text = decode_text(content, str(path))
-    _refuse_blank(text, path)
+    _check_not_blank(text, path)
     return text
 
 
-def _refuse_blank(text, name):
+def _check_not_blank(text, name):
     if not text.strip():
         kind = "empty" if not text else "nothing but white space"
-        raise InputError(f"{name} is {kind}: give a file with text to learn from")
+        raise InputError(f"{name} is {kind}: give a file with text to train on")
 
 
 def decode_text(content, name):
-    """``content`` (bytes) as text, by the policy of this module; ``name`` is for the message."""
+    """Decode ``content`` (bytes), see the module docstring; ``name`` is for the error message."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind the byte order mark.
+        # The codec counts from the end of the byte order mark.
         start = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
         line = content.count(b"\n", 0, start) + 1
         raise InputError(
@@ -72,24 +72,24 @@ def decode_text(content, name):
 
 
 def _encodings(content):
-    """``iconv``'s option for what ``content`` may be: told by its byte order mark, else to be chosen."""
+    """The encoding option of ``iconv``: UTF-16 if there is such a byte order mark, else a placeholder."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "-f utf-16"
     return "-f ENCODING (such as latin1 or gb18030)"
 
 
 def load_corpus(data, standard_input=None):
-    """The text called ``data``: ``"pydoc"``, ``"shakespeare"``, the path of a file, ``"-"``, or several of them.
+    """Load a corpus: ``"pydoc"``, ``"shakespeare"``, the path of a file, ``"-"`` for standard input, or several.
 
-    A corpus's name wins over a file of that name; ``./pydoc`` is the file. Several texts follow each other as they
-    are, with nothing between them, as ``cat`` joins files.
+    The name of a corpus takes precedence over a file of that name; ``./pydoc`` is the file. Several texts are
+    concatenated without a separator, as by ``cat``.
 
     Args:
         data: a name or a sequence of names.
-        standard_input: the stream that ``"-"`` reads to its end; without one, ``"-"`` is refused.
+        standard_input: the stream to read for ``"-"``; None raises an error for ``"-"``.
 
     Raises:
-        InputError: as ``read_text``; for ``"shakespeare"`` also where it cannot be fetched.
+        InputError: as ``read_text``; for ``"shakespeare"`` also if the download fails.
 
     >>> load_corpus("pydoc")[:22]
     'The "assert" statement'
@@ -111,11 +111,11 @@ def _load_one(name, standard_input):
 def _read_stream(stream):
     if stream is None:
         raise InputError(
-            "standard input (--data -) is read once, by the process that begins a run: give the text as a file"
+            "standard input (--data -) can be read only when a run starts: give the text as a file"
         )
     content = getattr(stream, "buffer", stream).read()
     text = decode_text(content, "standard input") if isinstance(content, bytes) else content
-    _refuse_blank(text, "standard input")
+    _check_not_blank(text, "standard input")
     return text
 
 
@@ -129,14 +129,14 @@ def corpus_names(data):
 
 
 def located(data):
-    """``data`` with the absolute path of each file, by which it is found from any directory."""
+    """Replace the paths of files in ``data`` by absolute paths, which are valid in any directory."""
     kept = (STANDARD_INPUT, *CORPORA)
     names = [name if name in kept else os.path.abspath(name) for name in corpus_names(data)]
     return names[0] if isinstance(data, str) else tuple(names)
 
 
 def corpus_title(data):
-    """What to call the text of ``data`` before people: its names, of paths the last part.
+    """The title of a corpus for display: its names, or the last parts of its paths.
 
     >>> corpus_title(["texts/a.txt", "b.txt"]), corpus_title("-")
     ('a.txt, b.txt', 'standard input')
@@ -156,26 +156,26 @@ def corpus_stem(data):
 
 
 def pydoc_corpus():
-    """The topics of Python's ``help()``: half a megabyte of English, wherever Python is."""
+    """The topics of Python's ``help()``: half a megabyte of English text, installed with Python."""
     try:
         from pydoc_data.topics import topics
     except ImportError:
         raise InputError(
-            "this Python comes without pydoc_data.topics: give a text file with --data FILE"
+            "this Python installation lacks pydoc_data.topics: give a text file with --data FILE"
         ) from None
     return "\n".join(topics[name].strip("\n") + "\n" for name in sorted(topics))
 
 
 def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=None):
-    """Tiny Shakespeare (Karpathy 2015), fetched once into the user's cache and checked by sha256.
+    """Tiny Shakespeare (Karpathy 2015), downloaded once into the user's cache directory and verified by SHA-256.
 
     Args:
-        url: where to fetch it from.
-        sha256: the digest that the content must have.
-        folder: where to keep it; the user's cache folder by default (see TINYATTN_CACHE).
+        url: the URL to download from.
+        sha256: the expected digest.
+        folder: the cache directory; by default TINYATTN_CACHE in the environment, else that of the user.
 
     Raises:
-        InputError: where it can be neither found nor fetched, or its digest differs.
+        InputError: if the download fails, the digest differs, or the cache directory cannot be written to.
     """
     import pooch
 
@@ -187,9 +187,8 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     level = logger.level
     logger.setLevel("WARNING")
     try:
-        folder.mkdir(
-            parents=True, exist_ok=True
-        )  # its errors name a path, those of the network do not
+        # Errors of mkdir have a filename, network errors do not.
+        folder.mkdir(parents=True, exist_ok=True)
         path = pooch.retrieve(
             url,
             known_hash=f"sha256:{sha256}",
@@ -199,17 +198,17 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
         )
     except ValueError:
         raise InputError(
-            f"what {url} sent is not Tiny Shakespeare (its sha256 differs from {sha256}): "
+            f"the download from {url} is not Tiny Shakespeare (its sha256 differs from {sha256}): "
             f"get the file elsewhere and give it with --data FILE"
         ) from None
     except OSError as error:
         if error.filename or isinstance(error, PermissionError) or error.errno in _DISK_ERRORS:
             raise InputError(
-                f"cannot keep Tiny Shakespeare in {folder} ({error.strerror or 'it cannot be written to'}): "
-                f"name another folder in the environment as TINYATTN_CACHE"
+                f"cannot write Tiny Shakespeare to {folder} ({error.strerror or 'it cannot be written to'}): "
+                f"set TINYATTN_CACHE in the environment to another directory"
             ) from None
         raise InputError(
-            f"cannot fetch Tiny Shakespeare from {url} ({type(error).__name__}): "
+            f"cannot download Tiny Shakespeare from {url} ({type(error).__name__}): "
             f"get the file elsewhere and give it with --data FILE"
         ) from None
     finally:
@@ -217,15 +216,15 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     return read_text(path)
 
 
-# What writing a file may answer, which no network does; pooch passes some on without a path.
+# Errors of writing a file, never of the network; pooch raises some of them without a filename.
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
 
 
 def _user_cache():
-    """The folder for caches that the system has for this user.
+    """The user's cache directory.
 
     Raises:
-        InputError: where it is not known, as in a container whose user has no home.
+        InputError: if the user has no home directory, as in some containers.
     """
     import pooch
 
@@ -235,7 +234,7 @@ def _user_cache():
         folder = "~"
     if folder.startswith("~"):
         raise InputError(
-            "there is no home directory to keep Tiny Shakespeare in: name a folder in the environment as TINYATTN_CACHE"
+            "there is no home directory for Tiny Shakespeare: set TINYATTN_CACHE in the environment to a directory"
         )
     return folder
 

@@ -1,4 +1,4 @@
-"""A corpus made ready for training."""
+"""A corpus as token ids, split for training and validation."""
 
 import hashlib
 from functools import cached_property
@@ -11,13 +11,13 @@ from .vocabulary import CharVocabulary
 
 
 class CharDataset:
-    """A text as ids, split in two.
+    """A text as ids of its characters, split into training and validation parts.
 
     Args:
         text: the corpus.
-        block_size: characters in a window; both parts hold one at least.
-        vocabulary: a vocabulary made before, which the text must fit; the text's own by default.
-        name: what to call the corpus.
+        block_size: characters in a window; each part must have at least one window.
+        vocabulary: an existing vocabulary with all characters of the text; by default that of the text.
+        name: the name of the corpus.
 
     >>> dataset = CharDataset("abracadabra" * 20, block_size=8)
     >>> dataset.train.shape, dataset.validation.shape, dataset.vocabulary.characters
@@ -28,27 +28,23 @@ class CharDataset:
         self.vocabulary = CharVocabulary.from_text(text) if vocabulary is None else vocabulary
         ids = self.vocabulary.encode(text)
         self.train, self.validation = split_text(ids, block_size)
-        self.identity = {
-            "name": name,
-            "characters": len(text),
-            "sha256": _digest(text),
-        }
+        self.identity = {"name": name, "characters": len(text), "sha256": _digest(text)}
 
     @classmethod
     def load(cls, data, block_size, identity=None, vocabulary=None, standard_input=None):
-        """The corpus called ``data`` (as ``load_corpus``), which must still be the one of ``identity``."""
+        """Load a corpus (see ``load_corpus``); raise InputError if it is not the one of ``identity``."""
         text = load_corpus(data, standard_input)
         if identity is not None and _digest(text) != identity["sha256"]:
             raise InputError(
                 f"{corpus_title(data)} is no longer the text that the run began with "
                 f"({identity['characters']} characters, now {len(text)}): "
-                f"give that text with --data, or begin a new run"
+                f"give that text with --data, or start a new run"
             )
         return cls(text, block_size, vocabulary, corpus_title(data))
 
     @cached_property
     def baselines(self):
-        """What counting characters, and pairs of them, achieves on the validation part [nats]."""
+        """The unigram and bigram losses on the validation part [nats per character]."""
         size = len(self.vocabulary)
         return {
             "unigram": unigram_loss(self.train, self.validation, size),

@@ -1,11 +1,11 @@
-"""The error for what a user gave and could change."""
+"""The exception for mistakes in a user's input."""
 
 
 class InputError(ValueError):
-    """A text, file, run or option cannot be used: the message says what was given and what to do.
+    """A text, file, run or option cannot be used; the message says what was given and what to do.
 
-    The command line prints the message alone, with exit status 2. Everything else that goes wrong
-    is a fault of the program and keeps its traceback.
+    The command line prints only the message and exits with status 2. Other exceptions are bugs and keep their
+    traceback.
 
     >>> from tinyattn.data import CharVocabulary
     >>> try:

@@ -1,4 +1,4 @@
-"""JSON that a user or a damaged disk may have changed: an InputError, whatever is wrong with it."""
+"""Parse JSON from untrusted files: any defect is an InputError."""
 
 import json
 
@@ -6,14 +6,14 @@ from .errors import InputError
 
 
 def parse_json(text, name):
-    """The value of JSON ``text``.
+    """Parse JSON ``text``.
 
     Args:
         text: a string.
-        name: what to call it in a message.
+        name: its name in error messages.
 
     Raises:
-        InputError: where it is not JSON, is nested too deeply, or holds a number of thousands of digits.
+        InputError: if it is not JSON, is nested too deeply, or contains a number of thousands of digits.
 
     >>> parse_json('{"steps": 5}', "options.json")
     {'steps': 5}
@@ -23,4 +23,4 @@ def parse_json(text, name):
     except ValueError as error:
         raise InputError(f"{name} is not JSON ({error})") from None
     except RecursionError:
-        raise InputError(f"{name} is not JSON that can be read (nested too deeply)") from None
+        raise InputError(f"{name} is JSON that is nested too deeply") from None

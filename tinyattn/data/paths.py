@@ -1,4 +1,4 @@
-"""Paths as a user gives them, before any system call sees them."""
+"""Validation of paths from user input."""
 
 import os
 from typing import Annotated
@@ -8,48 +8,49 @@ from .errors import InputError
 
 
 class IsPath:
-    """A note on a text that names a file or directory; see ``PathText``."""
+    """Annotation of a string that is the path of a file or directory; see ``PathText``."""
 
 
 PathText = Annotated[str, IsPath()]  # the type of an option in which ``~`` is the home directory
 
 
 def check_path(path, option="the path"):
-    """Refuse a path that no file system can have, and return it otherwise.
+    """Return ``path`` if it is valid on this system.
 
     Args:
         path: a string or path object.
-        option: what to call it in a message.
+        option: its name in error messages.
 
     Raises:
-        InputError: for a NUL character, or a character that the file system's encoding lacks.
+        InputError: for a NUL character, or a character that the file system's encoding cannot represent.
 
     >>> check_path("runs/a")
     'runs/a'
     """
     text = os.fspath(path)
     if "\0" in text:
-        raise InputError(f"{option} holds a NUL character: {shown(text)} cannot be a path")
+        raise InputError(f"{option} contains a NUL character: {shown(text)} is not a valid path")
     try:
         os.fsencode(text)
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{option} holds a character that no path can have here ({error.object[error.start]!r}): {shown(text)}"
+            f"{option} contains a character that is invalid in paths here "
+            f"({error.object[error.start]!r}): {shown(text)}"
         ) from None
     return path
 
 
 def expand_path(path, option="the path"):
-    """``path`` with ``~`` or ``~user`` at its beginning replaced by the home directory, checked by ``check_path``.
+    """Expand ``~`` or ``~user`` at the beginning of ``path`` to the home directory, after ``check_path``.
 
-    A shell does this for a word of its own; for ``--out=~/runs``, a configuration file and the environment it does not.
+    A shell expands separate words only, not ``--out=~/runs``, configuration files and environment variables.
 
     Args:
         path: a string.
-        option: what to call it in a message.
+        option: its name in error messages.
 
     Raises:
-        InputError: for an empty path, a home directory that is not known, and as ``check_path``.
+        InputError: for an empty path, an unknown home directory, and as ``check_path``.
 
     >>> expand_path("~/runs") == os.path.join(os.path.expanduser("~"), "runs"), expand_path("./~")
     (True, './~')
@@ -60,7 +61,7 @@ def expand_path(path, option="the path"):
     if expanded.startswith("~"):
         home, _, _ = expanded.replace(os.sep, "/").partition("/")
         raise InputError(
-            f"{option}: the home directory {home} is not known; give the whole path, or ./{home} for "
+            f"{option}: the home directory {home} is unknown; give the full path, or ./{home} for "
             f"a file or directory of that name"
         )
     return expanded

@@ -1,4 +1,4 @@
-"""Characters and their numbers."""
+"""Character vocabulary: encode text as ids and decode ids."""
 
 import json
 import operator
@@ -11,10 +11,10 @@ from .json_text import parse_json
 
 
 class CharVocabulary:
-    """The characters of a text in the order of their code points, each with its position as its id.
+    """A mapping between characters and ids, the positions in a list of characters.
 
-    Sorted, so that every process gives a character the same id; a run keeps its vocabulary in
-    ``vocab.json`` and reads it from there.
+    ``from_text`` sorts the characters by code point, so that ids do not depend on the process. A run stores its
+    vocabulary in ``vocab.json``.
 
     Args:
         characters: distinct characters, in the order of their ids.
@@ -30,11 +30,9 @@ class CharVocabulary:
         self.characters = tuple(listed(characters, "characters"))
         self._ids = {character: index for index, character in enumerate(self.characters)}
         if not self.characters:
-            raise InputError(
-                "a vocabulary holds one character at least: the text or list given is empty"
-            )
+            raise InputError("a vocabulary needs at least one character: the text or list is empty")
         if len(self._ids) != len(self.characters):
-            raise InputError("a vocabulary holds each character once: the list given repeats some")
+            raise InputError("a vocabulary needs distinct characters: the list repeats some")
         if any(not isinstance(c, str) or len(c) != 1 for c in self.characters):
             raise InputError("a vocabulary is a list of single characters (one code point each)")
 
@@ -53,19 +51,19 @@ class CharVocabulary:
 
     @property
     def dtype(self):
-        """The smallest unsigned integer type that holds every id (65,536 characters fit uint16)."""
-        return np.min_scalar_type(max(len(self) - 1, 0))
+        """The smallest unsigned integer dtype for all ids (uint16 for up to 65,536 characters)."""
+        return np.min_scalar_type(len(self) - 1)
 
     def encode(self, text, unknown="error"):
-        """The ids of ``text``, an array of shape (length,) and of the vocabulary's dtype.
+        """Convert ``text`` to ids, an array of shape (length,) and of the vocabulary's dtype.
 
         Args:
             text: a string.
-            unknown: ``"error"``, or ``"skip"`` to leave out the characters that have no id.
+            unknown: ``"error"``, or ``"skip"`` to skip characters without an id.
 
         Raises:
-            InputError: where a character has no id; the message lists them with their positions.
-            TypeError: for what is no string, such as bytes.
+            InputError: for characters without an id; the message lists them with their positions.
+            TypeError: if ``text`` is not a string but, for example, bytes.
 
         >>> CharVocabulary("a").encode("aad")
         Traceback (most recent call last):
@@ -77,29 +75,27 @@ class CharVocabulary:
         if unknown not in ("error", "skip"):
             raise ValueError(f'unknown={unknown!r}: expected "error" or "skip"')
         if unknown == "error":
-            self._refuse_unknown(text)
+            self._check_known(text)
         ids = map(self._ids.get, text)
         return np.fromiter((i for i in ids if i is not None), dtype=self.dtype)
 
-    def _refuse_unknown(self, text):
+    def _check_known(self, text):
         missing = sorted(set(text) - self._ids.keys())
-        if not missing:
-            return
-        listed = [f"{_readable(c)} (position {text.index(c)})" for c in missing[:10]]
-        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-        known = "".join(self.characters[:200])
-        raise InputError(
-            f"no id for {', '.join(listed)}{more}; the vocabulary is {_readable(known)}"
-        )
+        if missing:
+            # repr escapes unprintable characters, including lone surrogates.
+            first = [f"{c!r} (position {text.index(c)})" for c in missing[:10]]
+            more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+            known = "".join(self.characters[:200])
+            raise InputError(f"no id for {', '.join(first)}{more}; the vocabulary is {known!r}")
 
     def decode(self, ids):
-        """The text of ``ids`` (whole numbers in 0 .. len - 1).
+        """Convert ``ids`` (integers in 0 .. len - 1) to text.
 
         Raises:
-            IndexError: for an id outside the vocabulary; negative ones do not count from the end.
-            TypeError: for what are no integers.
+            IndexError: for an id outside the vocabulary, including negative ones.
+            TypeError: for ids that are not integers.
         """
-        ids = [operator.index(i) for i in listed(ids, "ids")]  # which refuses 0.9 and "1"
+        ids = [operator.index(i) for i in listed(ids, "ids")]  # raises for 0.9 and "1"
         for i in ids:
             if not 0 <= i < len(self):
                 raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")
@@ -107,7 +103,7 @@ class CharVocabulary:
 
     @property
     def start(self):
-        """The character that text begins with where nothing is given: a line break if there is one."""
+        """The first character of generated text without a prompt: a line break if the vocabulary has one."""
         return "\n" if "\n" in self._ids else self.characters[0]
 
     def to_json(self):
@@ -116,10 +112,10 @@ class CharVocabulary:
 
     @classmethod
     def from_json(cls, text):
-        """The vocabulary that ``to_json`` wrote.
+        """Restore the vocabulary from the text of ``to_json``.
 
         Raises:
-            InputError: where ``text`` is not such JSON.
+            InputError: if ``text`` is not such JSON.
         """
         try:
             return cls(parse_json(text, "the vocabulary")["characters"])
@@ -127,8 +123,3 @@ class CharVocabulary:
             raise InputError(
                 'expected JSON of the form {"characters": ["a", "b"]} for a vocabulary'
             ) from None
-
-
-def _readable(text):
-    """``text`` in quotes, with escapes for the characters that a terminal cannot show."""
-    return repr(text)  # escapes what is not printable, lone surrogates included

@@ -1,8 +1,7 @@
-"""Mutation operators: small changes to the syntax tree of a function, each a mistake that a person might make.
+"""Mutation operators: small changes to the syntax tree of a function that imitate common mistakes.
 
-They change arithmetic: operators, terms and factors, signs, axes, transposes, constants, accumulations, conditions.
-They do not change docstrings, the messages of errors, or the conditions under which a function raises or a kernel
-declines.
+They change operators, terms and factors, signs, axes, transposes, constants, accumulations and conditions. They do not
+change docstrings, error messages, or the conditions under which a function raises or a kernel declines.
 """
 
 import ast
@@ -27,7 +26,7 @@ SWAPPED_NAMES = {
     "add": "subtract",
     "subtract": "add",
 }
-TRANSPOSES = {"swapaxes", "transpose", "_transposed"}
+TRANSPOSES = {"swapaxes", "transpose"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _at(tree, path):
 
 
 def _places(tree):
-    """``(path, node)`` for each statement and expression that may be changed, in source order."""
+    """``(path, node)`` for each statement and expression that can be mutated, in source order."""
     stack, places = [((), tree.body[0])], []
     while stack:
         path, node = stack.pop()
@@ -97,7 +96,7 @@ _UNTOUCHED = {
 
 
 def _is_guard(node, field):
-    """Whether a field belongs to an ``if`` that only raises or declines."""
+    """Whether a field belongs to an ``if`` that only raises or returns NotImplemented."""
     if not (isinstance(node, ast.If) and field in ("test", "body")):
         return False
     return all(
@@ -182,7 +181,7 @@ def _of_constant(node):
 
 
 def _is_number(value):
-    """Whether a returned expression can be negated: arithmetic, a call or an element."""
+    """Whether a returned expression can be negated: arithmetic, a call or a subscript."""
     return isinstance(value, (ast.BinOp, ast.Call, ast.Subscript))
 
 
@@ -208,7 +207,7 @@ def _put(tree, path, new):
 
 
 def _text(node):
-    """A statement as one line; only the header of a compound one."""
+    """A statement as one line; of a compound statement only the header."""
     text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
     if isinstance(node, (ast.If, ast.For, ast.While, ast.With)):
         text = text.splitlines()[0]

@@ -118,12 +118,6 @@ class FlatStorage:
             previous = label
         return found
 
-    def mark_changed(self, changed):
-        """Increment the version counters of the updated parameters (a boolean for each), so that live graphs notice."""
-        for parameter, was_changed in zip(self.parameters, changed):
-            if was_changed:
-                parameter.bump_version()
-
 
 def cache_blocks(piece, backend, elements=1 << 17, shares=8):
     """Split ``piece`` into slices of equal length that fit into the CPU cache; a single slice on a GPU.

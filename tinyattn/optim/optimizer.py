@@ -1,7 +1,7 @@
 """The base class of all optimisers: parameter groups, flat storage, and saving and loading of the state."""
 
 import copy
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
@@ -192,7 +192,9 @@ class Optimizer:
         for update, items in self.updates():
             for_each(update, items)
         for member in self._storages:
-            member.storage.mark_changed(member.present)
+            for parameter, has_gradient in zip(member.storage.parameters, member.present):
+                if has_gradient:
+                    parameter.bump_version()
 
     def updates(self):
         """Yield ``(update, items)``: calling ``update(item)`` for every item, in any order, applies the update rule.
@@ -333,10 +335,8 @@ class _GroupStorage:
 
 
 def _as_json(value):
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, str) or value is None:
-        return value
     if isinstance(value, (tuple, list)):
         return [_as_json(item) for item in value]
-    return int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, int) else float(value)
