@@ -230,7 +230,10 @@ def test_a_text_comes_from_standard_input(call, refuse, text_file, tmp_path, mon
     if "part.txt" not in words:
         assert "came from standard input: give it with --data" in refuse("train", "--resume", "run")
         answer = call("explore", "run")
-        assert answer.status == 2 and "standard input (--data -) is read once" in answer.error
+        assert (
+            answer.status == 2
+            and "standard input (--data -) can be read only when a run starts" in answer.error
+        )
         monkeypatch.setattr(sys, "stdin", typed())
         words = ["train", "--resume", "run", "--stop-after", 1]
         assert call(*words, "--data", "-").status == 0

@@ -82,10 +82,10 @@ _CHANGES = {
         },
         "attention_vjp_q": {"lacks the scale in dQ": (" * score_scale(q, scale)", "")},
         "attention_vjp_v": {
-            "does not transpose the weights in dV": ("_transposed(weights) @ g", "weights @ g"),
+            "does not transpose the weights in dV": ("weights.swapaxes(-1, -2) @ g", "weights @ g"),
             "reverses the queries of the cotangent": ("@ g", "@ g[..., ::-1, :]"),
         },
-        "attention_vjp_k": {"does not transpose dS in dK": ("_transposed(ds)", "ds")},
+        "attention_vjp_k": {"does not transpose dS in dK": ("ds.swapaxes(-1, -2)", "ds")},
     },
     "matmul": {
         "matmul_vjp_a": {
