@@ -5,6 +5,7 @@ import math
 from numbers import Real
 
 from ..backend import array_namespace
+from ..kernels.updates import find_update
 from .optimizer import Optimizer
 
 
@@ -57,7 +58,7 @@ class AdamW(Optimizer):
     def block_update(self, member, step):
         group, storage = member.group, member.storage
         return functools.partial(
-            adamw_update,
+            find_update("adamw_update", storage.values) or adamw_update,
             (storage.values, storage.gradients, *member.buffers.values()),
             step=step,
             lr=float(group["lr"]),

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..backend import array_namespace, listed
+from ..kernels.updates import find_update
 
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0):
@@ -47,13 +48,31 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0):
     members = [parameters] if isinstance(parameters, Tensor) else listed(parameters, "parameters")
     members = list({id(parameter): parameter for parameter in members}.values())
     with_gradient = [parameter for parameter in members if parameter.grad is not None]
-    norm = gradient_norm([parameter.grad._data for parameter in with_gradient], norm_type)
+    arrays = [parameter.grad._data for parameter in with_gradient]
+    norm = float(clip_arrays(arrays, max_norm, norm_type))
+    if math.isfinite(norm) and max_norm / (norm + 1e-6) < 1:
+        for parameter in with_gradient:
+            parameter.grad.bump_version()
+    return norm
+
+
+def clip_arrays(arrays, max_norm, norm_type=2.0):
+    """As ``clip_grad_norm``, for arrays of one device: the norm is a number, or on a GPU an array that holds it.
+
+    >>> import numpy as np
+    >>> arrays = [np.array([3.0]), np.array([[4.0]])]
+    >>> clip_arrays(arrays, 2.5), arrays[0].round(3)
+    (5.0, array([1.5]))
+    """
+    arrays = [array for array in arrays if array.size]
+    fast = find_update("clip", arrays[0]) if arrays and norm_type == 2 else None
+    if fast and all(array.flags.c_contiguous for array in arrays):
+        return fast(arrays, max_norm)
+    norm = gradient_norm(arrays, norm_type)
     factor = max_norm / (norm + 1e-6)
     if math.isfinite(norm) and factor < 1:
-        for parameter in with_gradient:
-            gradient = parameter.grad
-            gradient._data *= factor
-            gradient.bump_version()
+        for array in arrays:
+            array *= factor
     return norm
 
 

@@ -5,8 +5,10 @@ import math
 import numpy as np
 
 from ..backend import array_namespace
+from ..kernels.updates import find_update
 from .optimizer import Optimizer
 
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _STACKED = 4  # matrices that are worked on together on a CPU: enough for one call, little enough to share out
 
 
@@ -58,6 +60,7 @@ class Muon(Optimizer):
         weight_decay=0.0,
         parts=1,
     ):
+        self._place_arrays = {}
         super().__init__(
             params,
             {
@@ -91,6 +94,9 @@ class Muon(Optimizer):
 
     def updates(self):
         """Yield ``(update, items)``: an item is a stack of matrices that are updated together."""
+        if find_update("muon_directions", self._storages[0].storage.values):
+            yield _update_in_place, list(self._places())
+            return
         stacks = {}  # backend, shape with rows <= columns, options -> matrices
         for member in self._storages:
             for position, has_gradient in enumerate(member.present):
@@ -113,13 +119,7 @@ class Muon(Optimizer):
         if not view.size:
             return
         width = view.shape[1] // group["parts"]
-        options = {
-            "lr": float(group["lr"]) * math.sqrt(max(1.0, width / view.shape[0])),
-            "momentum": float(group["momentum"]),
-            "nesterov": group["nesterov"],
-            "steps": group["ns_steps"],
-            "decay": 1 - float(group["lr"]) * float(group["weight_decay"]),
-        }
+        options = _options(group, view.shape[0], width)
         arrays = [
             view,
             storage.gradients[piece].reshape(view.shape),
@@ -132,6 +132,49 @@ class Muon(Optimizer):
                 matrices = [matrix.T for matrix in matrices]
             key = (storage.backend, matrices[0].shape, tuple(options.items()))
             stacks.setdefault(key, []).append(matrices)
+
+    def _places(self):
+        """For fast versions: where the matrices of one shape and one group lie in its flat arrays."""
+        for member in self._storages:
+            storage, parts = member.storage, member.group["parts"]
+            shapes = {}  # (rows, columns of a part) -> where the parts begin
+            for view, piece, has_gradient in zip(storage.views, storage.slices, member.present):
+                if has_gradient and view.size:
+                    rows, width = view.shape[0], view.shape[1] // parts
+                    starts = [piece.start + part * width for part in range(parts)]
+                    shapes.setdefault((rows, width), []).extend(starts)
+            for (rows, width), starts in shapes.items():
+                key = (storage.backend.device, *starts)
+                places = self._place_arrays.get(key)
+                if places is None:
+                    host = np.array(starts, np.int64)
+                    places = self._place_arrays[key] = storage.backend.asarray(host)
+                flat = storage.values, storage.gradients, member.buffers["momentum"]
+                options = _options(member.group, rows, width)
+                yield flat, places, (rows, width), (width * parts, 1), options
+
+
+def _options(group, rows, columns):
+    """The options of a group for matrices of a shape, Python numbers."""
+    return {
+        "lr": float(group["lr"]) * math.sqrt(max(1.0, columns / rows)),
+        "momentum": float(group["momentum"]),
+        "nesterov": group["nesterov"],
+        "steps": group["ns_steps"],
+        "decay": 1 - float(group["lr"]) * float(group["weight_decay"]),
+    }
+
+
+def _update_in_place(item):
+    """The update rule of Muon on all matrices of one shape in a group's flat arrays, by fast versions."""
+    (values, *flat), places, shape, steps, options = item
+    if shape[0] > shape[1]:  # products are smaller on the short side
+        shape, steps = shape[::-1], steps[::-1]
+    moving = {name: options[name] for name in ("momentum", "nesterov")}
+    directions = find_update("muon_directions", values)(flat, places, shape, steps, **moving)
+    updates = _orthogonal(directions, options["steps"], _COEFFICIENTS)
+    apply = find_update("muon_apply", values)
+    apply(values, places, updates, steps, decay=options["decay"], lr=options["lr"])
 
 
 def muon_update(stack):
@@ -158,7 +201,7 @@ def muon_update(stack):
         weight -= update
 
 
-def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):
+def newton_schulz(matrices, steps=5, coefficients=_COEFFICIENTS):
     """Nearly orthogonal matrices with the singular vectors of the given ones.
 
     Each step is an odd polynomial, X <- a X + b (X X^T) X + c (X X^T)^2 X, which maps every singular value s to
@@ -182,8 +225,14 @@ def newton_schulz(matrices, steps=5, coefficients=(3.4445, -4.7750, 2.0315)):
     x = matrices / xp.where(largest == 0, 1, largest)  # whose squares neither over- nor underflow
     norm = xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True))
     x = x / xp.maximum(norm, 1)  # singular values in [0, 1]; only that of zeros is below 1
-    if steps and matrices.shape[-1] >= 2 * matrices.shape[-2]:
+    return _orthogonal(x, steps, coefficients)
+
+
+def _orthogonal(x, steps, coefficients):
+    """``newton_schulz`` of matrices with singular values in [0, 1]."""
+    if steps and x.shape[-1] >= 2 * x.shape[-2]:
         return _newton_schulz_on_gram(x, steps, coefficients)
+    xp = array_namespace(x)
     for _ in range(steps):
         gram = xp.matmul(x, xp.swapaxes(x, -1, -2))  # (..., rows, rows)
         polynomial = _polynomial(gram, coefficients)
@@ -213,6 +262,9 @@ def _polynomial(gram, coefficients):
     xp = array_namespace(gram)
     a, b, c = coefficients
     polynomial = xp.matmul(gram, gram)
+    fast = find_update("muon_polynomial", gram)
+    if fast:
+        return fast(gram, polynomial, coefficients)
     polynomial *= c
     polynomial += b * gram
     diagonal = np.arange(gram.shape[-1])

@@ -177,6 +177,17 @@ class Optimizer:
             if parameter.dtype == view.dtype
         }
 
+    def flat_gradients(self):
+        """The buffers that hold all gradients, if each was left where the updates read it; else None.
+
+        What lies between the gradients there is zero, so that a norm of the buffers is that of the gradients.
+        """
+        for member in self._storages:
+            for parameter, view in zip(member.storage.parameters, member.storage.gradient_views):
+                if parameter.grad is None or parameter.grad._data is not view:
+                    return None
+        return [member.storage.gradients for member in self._storages]
+
     def step(self, executor=None):
         """Update every parameter that has a gradient.
 

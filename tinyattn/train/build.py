@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from ..backend import backend_of
 from ..models import (
     CNN,
     GPT,
@@ -16,6 +17,7 @@ from ..models import (
     split_for_muon,
 )
 from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
+from ..optim.clipping import clip_arrays
 from .parallel import make_executor
 from .step import BatchStep
 
@@ -136,7 +138,11 @@ class Optimizers:
 
     def clip(self):
         """Scale the gradients down to the largest norm allowed; returns the norm they had."""
-        return clip_grad_norm(self.parameters, self.options.clip or math.inf)
+        most = self.options.clip or math.inf
+        buffers = [optimizer.flat_gradients() for optimizer in self.members.values()]
+        if None in buffers or backend_of(buffers[0][0]).kind == "cpu":
+            return clip_grad_norm(self.parameters, most)
+        return clip_arrays([array for arrays in buffers for array in arrays], most)
 
     def step(self, executor):
         """Update all parameters, by the workers of an ``Executor``."""

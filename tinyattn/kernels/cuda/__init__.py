@@ -11,13 +11,16 @@ A kernel is registered as those for the CPU are: ``forward(*inputs, **parameters
 
 from ...autograd.modes import simulated_kernels
 from . import (
+    adamw,
     attention,
+    clipping,
     cross_entropy,
     dropout,
     embedding,
     gelu,
     layer_norm,
     linear,
+    muon,
     rms_norm,
     rotary,
     softmax,

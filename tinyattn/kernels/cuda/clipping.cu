@@ -1,0 +1,39 @@
+// The norm of all gradients as one vector, and the gradients scaled down to the largest norm allowed.
+// Sums of squares are taken in double: there no square of a float overflows or vanishes.
+
+#include "common.cuh"
+
+const int THREADS = 256;
+
+// A block's part of the sum of squares, at its number in the array of all.
+template <typename Number>
+__global__ void sum_of_squares(const Number *gradient, double *partial, int size) {
+    double sum = 0;
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < size; i += gridDim.x * THREADS) {
+        double value = Wide<Number>(gradient[i]);
+        sum += value * value;
+    }
+    sum = reduce<Sum, THREADS>(sum);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// By one block: the norm, and the factor min(1, max_norm / (norm + 1e-6)). A norm that is no number, or infinite,
+// leaves the gradients as they are.
+template <typename Number>
+__global__ void clip_factor(const Number *partial, Number *norm_and_factor, int parts, double max_norm) {
+    Number sum = 0;
+    for (int i = threadIdx.x; i < parts; i += THREADS) sum += partial[i];
+    sum = reduce<Sum, THREADS>(sum);
+    if (threadIdx.x != 0) return;
+    Number norm = sqrt(sum), factor = max_norm / (norm + 1e-6);
+    norm_and_factor[0] = norm;
+    norm_and_factor[1] = norm <= largest_finite<Number>() && factor < 1 ? factor : 1;
+}
+
+template <typename Number>
+__global__ void scale_down(Number *gradient, const double *norm_and_factor, int size) {
+    Wide<Number> factor = norm_and_factor[1];
+    if (factor == 1) return;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
+        gradient[i] = Wide<Number>(gradient[i]) * factor;
+}
