@@ -21,12 +21,18 @@ from ..survey.tasks import tasks
 from ..train.config import as_annotated
 from ..train.session import check_device, load_run
 from ..train.storage.atomic import write_atomic
+from .gradcheck_file import EXIT_STATUS, check_file, is_target
 from .options import options
 from .progress import Progress
 
 NAME_WIDTH = 30
-EXIT_STATUS = {RIGHT: 0, WRONG: 1, CANNOT_TELL: 3}
 MARKS = {RIGHT: "", WRONG: "  WRONG", CANNOT_TELL: "  cannot tell"}
+OF_A_FILE = ("inputs", "framework", "mode", "as_json", "with_mutants", "tests")  # options
+OPTION_OF = {name: f"--{name}" for name in ("op", "device", *OF_A_FILE)} | {
+    "broken": "--break",
+    "as_json": "--json",
+    "with_mutants": "--mutants",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,24 @@ class GradcheckOptions:
     seed: Seed = 0
     """Start of the random streams of inputs, cotangents and directions."""
 
+    inputs: str | None = None
+    """Shapes of the arguments of a function of a file, such as "3x4, 4:float32"."""
+
+    framework: Literal["torch", "jax", "tinyattn"] | None = None
+    """Framework of a function of a file, where the file uses several."""
+
+    mode: Literal["full", "fast"] | None = None
+    """fast: a function of a file along a few random directions instead of each element."""
+
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False
+    """Print the result for a function of a file as JSON."""
+
+    with_mutants: Annotated[bool, Parameter(name="--mutants", negative=())] = False
+    """Make mistakes in the backward pass of a file, and show those that the check misses."""
+
+    tests: str | None = None
+    """Command that is run on a copy of the file for each mutant, instead of the check."""
+
 
 def add_to(app):
     app.command(gradcheck)
@@ -59,15 +83,32 @@ def add_to(app):
 def gradcheck(
     run: Annotated[
         str | None,
-        Parameter(help="Directory of a run whose model is checked; the library without it."),
+        Parameter(
+            help="Directory of a run whose model is checked, or FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION; "
+            "the library without it."
+        ),
     ] = None,
     /,
     *,
     how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),
 ):
     """Hold every gradient against differences; status 1 if one is wrong, 3 if one cannot be told."""
+    given = dataclasses.asdict(as_annotated(how))
+    of_file = {name: given.pop(name) for name in OF_A_FILE}
+    if run is not None and is_target(run):
+        for name in ("op", "device", "broken"):
+            if given.pop(name) is not None:
+                raise InputError(f"{OPTION_OF[name]} goes without a function of a file")
+        _check_page_path(given["html"])
+        given["order"] = given["order"] or 1
+        return check_file(run, **given, **of_file | {"mode": of_file["mode"] or "full"})
+    for name, value in of_file.items():
+        if value:
+            raise InputError(
+                f"{OPTION_OF[name]} is for functions of a file: give FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION"
+            )
     path = None if run is None else expand_path(run, "the run")
-    return check(path, **dataclasses.asdict(as_annotated(how)))
+    return check(path, **given)
 
 
 def check(path=None, *, op=None, device=None, html=None, broken=None, order=None, seed=0):
@@ -91,11 +132,15 @@ def check(path=None, *, op=None, device=None, html=None, broken=None, order=None
         if op or html:
             raise InputError("a run's model is checked as a whole: leave --op and --html out")
         return check_run(path, device, order or 1, seed)
+    _check_page_path(html)
+    return survey(op, device, html, order or 2, seed)
+
+
+def _check_page_path(html):
     if html is not None and not Path(html).parent.is_dir():
         raise InputError(f"--html: there is no directory {str(Path(html).parent)!r}")
     if html is not None and Path(html).is_dir():
         raise InputError(f"--html {html} is a directory: give the name of a file")
-    return survey(op, device, html, order or 2, seed)
 
 
 # ------------------------------------------------------------------------------------------------- the whole library
