@@ -208,6 +208,7 @@ def _measured(problem, cotangents, settings, base, started):
     """The ``ArgumentReport``s of one order."""
     analytic = problem.gradients(cotangents)
     assert_unchanged(problem)
+    _assert_shapes(problem, analytic)
     if settings.mode == "fast":
         left = MAX_EVALUATIONS - (problem.evaluations - started)
         reports = measure_directions(problem, cotangents, settings, base, analytic, left)
@@ -224,6 +225,17 @@ def assert_unchanged(problem):
             raise GradcheckError(
                 f"the function changes its input {argument.name} in place: its gradient cannot be checked there, "
                 "because the point moves. Work on a copy inside the function.",
+                argument=argument.name,
+            )
+
+
+def _assert_shapes(problem, gradients):
+    for argument, gradient in zip(problem.arguments, gradients, strict=True):
+        if gradient is not None and gradient.shape != argument.shape:
+            raise GradcheckError(
+                f"the gradient of {argument.name} has the shape {gradient.shape}, expected {argument.shape}, "
+                f"the shape of {argument.name}",
+                op=problem.name,
                 argument=argument.name,
             )
 

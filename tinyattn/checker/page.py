@@ -23,6 +23,11 @@ h2 code { font-size: 1.1rem; }
 .given { stroke: var(--bad); stroke-width: 2; stroke-dasharray: 6 4; }
 .point { fill: var(--double); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 44rem) {
+  tbody tr { grid-template-columns: 1fr 1fr; }
+  td.number { grid-column: 1 / -1; }
+  td:last-child::before { content: attr(data-name); }
+}
 """
 
 _LEGEND = """<ul class="legend">
@@ -56,10 +61,10 @@ def report_page(report):
 <h1>The gradient of {name}</h1>
 <p class="verdict{_mark(report.verdict)}">{html.escape(_summary(report))}</p>
 {_findings(report)}
-<h2>To see it again</h2>
-<pre>{html.escape(report.call)}</pre>
 {_message(report)}
 {arguments}
+<h2>To see it again</h2>
+<pre>{html.escape(report.call)}</pre>
 </main>
 </body>
 </html>
@@ -133,9 +138,9 @@ def _row(element):
     factor = "" if element.factor is None else f"{element.factor:.8g}"
     cells = [
         ("verdict", element.verdict, _mark(element.verdict).strip() or "good"),
-        ("error bars", f"{element.bars:.3g}", ""),
-        ("analytic", f"{element.analytic:.12g}", ""),
-        ("numeric", f"{element.numeric:.12g}", ""),
+        ("error bars", f"{element.bars:.2g}", ""),
+        ("analytic", f"{element.analytic:.12g}", "number"),
+        ("numeric", f"{element.numeric:.12g}", "number"),
         ("+-", f"{element.error_bar:.1g}", ""),
         ("factor", factor, ""),
     ]

@@ -31,7 +31,7 @@ def call_text(fn, inputs, params, settings, upcast):
     elif not (isinstance(params, (tuple, list)) and not params):
         arguments.append("params=...")
     for name, value in vars(settings).items():
-        if value != type(settings).__dataclass_fields__[name].default:
+        if name != "curves" and value != type(settings).__dataclass_fields__[name].default:
             arguments.append(f"{name}={value!r}")
     if f"seed={settings.seed}" not in arguments:
         arguments.append(f"seed={settings.seed}")

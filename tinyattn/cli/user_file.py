@@ -120,10 +120,12 @@ def random_inputs(text, functions, seed):
     for entry in text.split(","):
         shape, dtype = _shape_and_dtype(entry)
         arrays.append(_of_dtype(random.standard_normal(shape), dtype, functions.framework))
-    _assert_taken(first, functions.names[0], arrays)
-    if isinstance(fn, tuple) and not _accepts(fn[1], [None, *arrays]):
-        # A backward pass that adds into gradients takes their list as well.
-        _assert_taken(fn[1], functions.names[1], [None, *arrays, None])
+    given = f"{len(arrays)} array{'s' * (len(arrays) != 1)}"
+    _assert_taken(first, functions.names[0], arrays, f"--inputs gives {given}")
+    if isinstance(fn, tuple):
+        added = [None] if _parameters(fn[1])[-1:] == ["gradients"] else []
+        expected = f"expected the cotangent and {given}{' and gradients' * len(added)}"
+        _assert_taken(fn[1], functions.names[1], [None, *arrays, *added], expected)
     return arrays
 
 
@@ -183,15 +185,11 @@ def _accepts(function, arguments):
     return True
 
 
-def _assert_taken(function, name, arguments):
+def _assert_taken(function, name, arguments, otherwise):
     # An autograd.Function is called by its apply, whose signature says nothing.
-    if isinstance(function, type) or _accepts(function, arguments):
-        return
-    given = len([argument for argument in arguments if argument is not None])
-    raise InputError(
-        f"{name} takes {', '.join(_parameters(function)) or 'no arguments'}: "
-        f"that does not fit the {given} arrays of --inputs"
-    )
+    if not isinstance(function, type) and not _accepts(function, arguments):
+        taken = ", ".join(_parameters(function)) or "no arguments"
+        raise InputError(f"{name} takes {taken}: {otherwise}")
 
 
 # ----------------------------------------------------------------------------------------------------- the user's file
