@@ -1,4 +1,4 @@
-"""What every backend must offer, and how an array finds its own."""
+"""The backend interface, and the lookup of the backend of an array."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_an_array_finds_its_backend_and_namespace(backend, device):
     assert array_namespace(array, ta.tensor([1.0], device=device)) is ta
 
 
-def test_what_is_no_array_has_no_backend():
+def test_the_backend_of_another_type_than_an_array_raises():
     for value in (1.0, [1.0], None, np.float64(1)):
         assert not is_array(value)
         with pytest.raises(TypeError, match=r"tinyattn\.tensor"):

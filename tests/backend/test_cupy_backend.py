@@ -37,7 +37,7 @@ def array(cupy):
 
 @without_gpu
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_a_gpu_that_is_not_there_is_one_clear_sentence(name):
+def test_a_missing_gpu_is_a_one_sentence_error(name):
     from tinyattn.backend import get_backend
 
     with pytest.raises(RuntimeError) as raised:
@@ -59,7 +59,7 @@ def test_without_cupy_the_sentence_says_what_to_install():
     assert "CuPy is missing" in run.stdout and "pip install cupy-cuda13x" in run.stdout
 
 
-def test_a_gpu_of_too_high_a_number_is_a_sentence_that_lists_the_present(cupy_backend, monkeypatch):
+def test_a_gpu_number_out_of_range_raises_with_the_available_ones(cupy_backend, monkeypatch):
     monkeypatch.setattr(cupy_backend, "_count_gpus", lambda device: 2)
     with pytest.raises(RuntimeError, match=r'"cuda:2" was asked for.*only cuda:0, cuda:1'):
         cupy_backend.backend_for(2)

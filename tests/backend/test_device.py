@@ -1,4 +1,4 @@
-"""Names of devices, and which device new tensors go to."""
+"""Device names and the default device."""
 
 import pytest
 

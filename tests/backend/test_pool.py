@@ -1,4 +1,4 @@
-"""Pooled memory is used again, never while a view of it lives."""
+"""Pooled memory is reused, but never while a view of it is alive."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ def address(array):
     return array.__array_interface__["data"][0]
 
 
-def test_the_memory_of_a_dead_array_is_used_again():
+def test_the_memory_of_a_deleted_array_is_reused():
     array = pool.empty(BIG)
     before = address(array)
     del array
@@ -41,7 +41,7 @@ def test_the_memory_of_a_dead_array_is_used_again():
     ],
     ids=["rows", "transposed", "flat", "other dtype", "memoryview"],
 )
-def test_a_view_keeps_its_memory_from_being_used_again(view):
+def test_the_memory_of_a_view_is_not_reused(view):
     array = pool.empty(BIG)
     held = view(array)
     held[...] = 7
@@ -52,14 +52,14 @@ def test_a_view_keeps_its_memory_from_being_used_again(view):
     assert (held == 7).all()
 
 
-def test_two_living_arrays_share_no_memory():
+def test_two_arrays_in_use_share_no_memory():
     arrays = [pool.empty((20_000 + 100 * i,)) for i in range(8)]
     for number, array in enumerate(arrays):
         array[...] = number
     assert all((array == number).all() for number, array in enumerate(arrays))
 
 
-def test_after_the_first_round_nothing_is_asked_of_the_system():
+def test_repeated_allocations_do_not_grow_the_pool():
     def step():
         return [pool.empty((size,)) for size in (20_000, 30_000, 100_000)]
 
@@ -70,7 +70,7 @@ def test_after_the_first_round_nothing_is_asked_of_the_system():
     assert pool.pooled_bytes() == held > 0
 
 
-def test_release_gives_back_what_is_free_and_leaves_what_is_used():
+def test_release_returns_free_blocks_and_keeps_blocks_in_use():
     used, free = pool.empty(BIG), pool.empty((1000, 1000))
     used[...] = 3
     del free
@@ -91,7 +91,7 @@ def test_shape_dtype_and_order_are_those_asked_for(shape, dtype):
     assert (array == 1).all()
 
 
-def test_memory_comes_back_without_the_garbage_collector():
+def test_memory_is_freed_without_the_garbage_collector():
     gc.disable()
     try:
         before = address(pool.empty(BIG))
@@ -119,7 +119,7 @@ def test_threads_share_the_pool_without_sharing_memory():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this operating system does not fork")
-def test_a_forked_process_does_not_write_into_ours():
+def test_a_forked_process_does_not_write_into_the_parents_memory():
     array = pool.empty(BIG)
     array[...] = 1
     child = os.fork()
@@ -131,16 +131,16 @@ def test_a_forked_process_does_not_write_into_ours():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this operating system does not fork")
-def test_a_forked_process_that_forgets_begins_with_an_empty_pool():
+def test_the_pool_of_a_forked_process_is_empty_after_the_reset():
     pool.empty(BIG)  # a block that is free
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            pool.forget()
-            forgotten = pool.pooled_bytes() == 0
+            pool.reset_after_fork()
+            is_empty = pool.pooled_bytes() == 0
             array = pool.empty(BIG)
-            status = 0 if forgotten and array.nbytes <= pool.pooled_bytes() else 1
+            status = 0 if is_empty and array.nbytes <= pool.pooled_bytes() else 1
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

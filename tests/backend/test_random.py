@@ -1,4 +1,4 @@
-"""Random numbers: one seed means the same everywhere, and a state can be put away and taken up again."""
+"""Random numbers: a seed gives the same numbers everywhere, and a state can be saved and restored."""
 
 import json
 import threading

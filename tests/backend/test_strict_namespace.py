@@ -1,4 +1,4 @@
-"""The strict backend offers what CuPy offers: its lists are held against the CuPy package."""
+"""The strict backend has the functions of CuPy: its lists are compared with the CuPy package."""
 
 import inspect
 import re

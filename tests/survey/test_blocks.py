@@ -1,4 +1,4 @@
-"""Every block, and whole models, against differences to second order."""
+"""Gradients of every block and of whole models agree with differences to second order."""
 
 import inspect
 
@@ -13,7 +13,7 @@ SLOW = [name for name in BLOCKS if name.startswith(("GPT", "Encoder"))]
 
 
 @pytest.mark.parametrize("name", [name for name in BLOCKS if name not in SLOW])
-def test_a_block_is_right_to_second_order(name):
+def test_a_block_agrees_with_differences_to_second_order(name):
     order = 1 if name.startswith("TransformerBlock") else 2
     with np.errstate(all="ignore"):
         row = check_block(name, order=order)
@@ -21,7 +21,7 @@ def test_a_block_is_right_to_second_order(name):
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_a_model_is_right_along_random_directions(name):
+def test_a_model_agrees_with_differences_along_random_directions(name):
     with np.errstate(all="ignore"):
         row = check_block(name, order=1, mode="directional")
     assert row.passed, "\n".join(row.faults)
@@ -29,7 +29,7 @@ def test_a_model_is_right_along_random_directions(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW + [n for n in BLOCKS if n.startswith("TransformerBlock")])
-def test_every_parameter_of_a_model_is_right_to_second_order(name):
+def test_every_parameter_of_a_model_agrees_with_differences_to_second_order(name):
     with np.errstate(all="ignore"):
         row = check_block(name)
     assert row.passed, "\n".join(row.faults)

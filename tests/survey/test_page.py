@@ -40,11 +40,11 @@ def test_its_drawings_are_well_formed_and_inside_their_frame(text):
             assert 0 <= float(x) <= width and 0 <= float(y) <= height
 
 
-def test_it_is_light_and_dark(text):
+def test_it_has_a_light_and_a_dark_theme(text):
     assert "prefers-color-scheme: dark" in text and "color-scheme: light dark" in text
 
 
-def test_the_curve_has_its_valley_where_rounding_meets_truncation():
+def test_the_curve_has_its_minimum_between_truncation_and_rounding():
     curve = step_curve("softmax")
     step, error = curve.best
     assert 1e-7 < step < 1e-4 and error < 1e-9

@@ -27,7 +27,7 @@ def library_primitives():
 
 
 @pytest.mark.parametrize("name", library_primitives())
-def test_every_primitive_is_right_by_rule_and_by_kernel(name, device):
+def test_rule_and_kernel_of_every_primitive_agree_with_differences(name, device):
     order = (
         2 if device == "cpu" else 1
     )  # the second order runs the same rules, slowly on the others
@@ -72,7 +72,7 @@ def test_a_wrong_primitive_is_a_fault(strange):
     assert len(row.faults) >= 2 and "strange" in row.faults[0]
 
 
-def test_a_crash_is_a_fault_and_not_the_end(strange, monkeypatch):
+def test_an_exception_is_a_fault_and_does_not_end_the_survey(strange, monkeypatch):
     CASES["strange"] = CASES["square"]
     monkeypatch.setitem(strange.vjps, 0, lambda g, _out, x: 1 / 0)
     row = check_primitive("strange", "rule")
@@ -88,7 +88,7 @@ def test_a_wrong_kernel_is_a_fault(monkeypatch):
     assert not check_primitive("softmax", "kernel").passed
 
 
-def test_inputs_are_drawn_again_and_again_the_same():
+def test_inputs_are_reproducible():
     first, again = CASES["matmul"][1].draw(3), CASES["matmul"][1].draw(3)
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert isinstance(ta.tensor(first[0]), ta.Tensor)

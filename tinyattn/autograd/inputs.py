@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..backend import backend_of, get_backend, host_array, is_array, native_dtype, refuse_masked
+from ..backend import backend_of, get_backend, host_array, is_array, native_dtype, reject_masked
 from .pytorch_names import ElementCount
 
 
@@ -108,7 +108,7 @@ def _check_entries(data):
                     )
             elif issubclass(kind, np.ndarray):
                 for entry in sequence:
-                    refuse_masked(entry)
+                    reject_masked(entry)
 
 
 def _check_numeric(data, dtype):

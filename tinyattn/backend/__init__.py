@@ -1,8 +1,8 @@
-"""Which array module, where memory comes from, random numbers, and the few things where NumPy and CuPy differ."""
+"""Backends: array modules and devices, memory allocation, random numbers, and differences between NumPy and CuPy."""
 
 from .base import Backend, array_namespace, backend_of, is_array
 from .device import default_device, device, get_backend
-from .host import host_array, listed, native_dtype, refuse_masked
+from .host import host_array, listed, native_dtype, reject_masked
 from .random import Random, default_random, manual_seed, use_random
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "listed",
     "manual_seed",
     "native_dtype",
-    "refuse_masked",
+    "reject_masked",
     "use_random",
 ]

@@ -1,16 +1,16 @@
-"""What every backend offers, and how an array finds its own."""
+"""The backend interface, and the lookup of the backend and the namespace of an array."""
 
 import numpy as np
 
-from .host import refuse_masked
+from .host import reject_masked
 
 
 class Backend:
-    """One kind of array memory: the array module and the few operations that differ between modules.
+    """A device: its array module, and the operations that differ between array modules.
 
     Attributes:
-        device: the name a user writes, such as ``"cpu"`` or ``"cuda:1"``.
-        kind: the name that kernels are registered under: ``"cpu"``, ``"cuda"`` or ``"strict"``.
+        device: the name of the device, such as ``"cpu"`` or ``"cuda:1"``.
+        kind: the name under which kernels are registered: ``"cpu"``, ``"cuda"`` or ``"strict"``.
         xp: the array namespace (NumPy, CuPy, or the strict namespace).
         array_type: the class of this backend's arrays.
         before_reading: called with the backend before ``to_host`` on a device, where work may have failed unnoticed.
@@ -23,15 +23,15 @@ class Backend:
     before_reading = None
 
     def asarray(self, data, dtype=None):
-        """This backend's array with the content of ``data``: a host array, a sequence, or one of its own."""
+        """Convert a host array, a sequence, or an array of this backend to an array of this backend."""
         raise NotImplementedError
 
     def to_host(self, array):
-        """A NumPy array with the content of ``array``; it may share memory with it."""
+        """Convert an array to a NumPy array, which may share its memory."""
         raise NotImplementedError
 
     def empty(self, shape, dtype):
-        """An array whose content is undefined."""
+        """An uninitialised array."""
         return self.xp.empty(shape, dtype=dtype)
 
     def zeros(self, shape, dtype):
@@ -39,25 +39,25 @@ class Backend:
         return self.xp.zeros(shape, dtype=dtype)
 
     def tracked(self, array, on_write):
-        """A view of ``array`` that calls ``on_write()`` whenever it is written through."""
+        """A view of ``array`` that calls ``on_write()`` after every write through it."""
         raise NotImplementedError
 
     def untracked(self, array):
-        """``array`` as a plain array of this backend: what ``tracked`` made takes part in operations as this."""
+        """A plain array of this backend, without write tracking, for operations."""
         return array
 
     def equality(self, array, same):
-        """The elementwise equality of two tensors; ``same`` tells whether they are one object."""
+        """Wrap the elementwise equality of two tensors; ``same``: whether they are the same object."""
         return array
 
     def scatter_add(self, target, index, values):
-        """Add ``values`` into ``target[index]`` in place; an index that occurs twice receives both."""
+        """Add ``values`` to ``target[index]`` in place; repeated indices accumulate."""
         raise NotImplementedError
 
     def check_indices(self, ids, size, name="index"):
-        """Raise IndexError if an integer of ``ids`` does not lie in ``-size .. size - 1``.
+        """Raise IndexError if an integer of ``ids`` is not in ``-size .. size - 1``.
 
-        NumPy would raise by itself, CuPy wraps silently; asking here gives the same answer on every device.
+        NumPy raises itself, but CuPy wraps around silently; this check makes all devices behave alike.
         """
         if ids.size == 0:
             return
@@ -70,7 +70,7 @@ class Backend:
             )
 
     def synchronize(self):
-        """Wait until all work given to the device is done; on a CPU it always is."""
+        """Wait until the device has finished all work; no effect on a CPU."""
 
     def __repr__(self):
         return f"<Backend {self.device}>"
@@ -80,15 +80,15 @@ _BACKENDS_BY_ARRAY_TYPE = {}
 
 
 def register_array_type(array_type, find):
-    """Let ``backend_of`` answer for arrays of ``array_type``: ``find(array)`` gives the backend."""
+    """Register ``find(array)``, which returns the backend of an array of ``array_type``, for ``backend_of``."""
     _BACKENDS_BY_ARRAY_TYPE[array_type] = find
 
 
 def backend_of(array):
-    """The backend that ``array`` lives on.
+    """The backend of ``array``.
 
     Raises:
-        TypeError: for anything that is not an array of a known backend, and for a masked array.
+        TypeError: if ``array`` is not an array of a registered backend, or is a masked array.
 
     >>> import numpy as np
     >>> backend_of(np.zeros(3))
@@ -99,33 +99,33 @@ def backend_of(array):
         return find(array)
     for array_type, find in _BACKENDS_BY_ARRAY_TYPE.items():
         if isinstance(array, array_type):
-            refuse_masked(array)
+            reject_masked(array)
             return find(array)
     raise TypeError(
         f"expected an array of a known backend, got {type(array).__name__}: "
-        "make it one with tinyattn.tensor(...)"
+        "convert it with tinyattn.tensor(...)"
     )
 
 
 def is_array(value):
-    """Whether ``value`` is an array of a known backend (not a Tensor, not a scalar).
+    """Whether ``value`` is an array of a registered backend (not a Tensor, not a scalar).
 
     Raises:
-        TypeError: for a masked array. What users hand over passes here, so that no mask is ignored.
+        TypeError: for a masked array, so that no mask in user input is ignored.
     """
     if type(value) in _BACKENDS_BY_ARRAY_TYPE:
         return True
     if not isinstance(value, tuple(_BACKENDS_BY_ARRAY_TYPE)):
         return False
-    refuse_masked(value)
+    reject_masked(value)
     return True
 
 
 def array_namespace(*values):
-    """The module whose functions work on ``values``: NumPy, CuPy, the strict namespace, or tinyattn itself.
+    """The array namespace of ``values``: NumPy, CuPy, the strict namespace, or tinyattn itself.
 
-    A rule is written once against this namespace. If any value is a Tensor the answer is tinyattn, so that what
-    the rule computes is recorded; Python scalars and None have no say.
+    A rule is written once against this namespace. If any value is a Tensor, the namespace is tinyattn, so that the
+    operations of the rule are recorded. Python scalars and None are ignored.
 
     Source: the array API standard, ``__array_namespace__``.
 
@@ -139,7 +139,7 @@ def array_namespace(*values):
         if getattr(value, "is_tensor", False):
             return value.__array_namespace__()
         if not found and not isinstance(value, np.generic) and is_array(value):
-            # Through the backend: CuPy's arrays do not answer __array_namespace__ themselves.
+            # Ask the backend: CuPy's arrays do not implement __array_namespace__.
             namespace = backend_of(value).xp
             found = True
     return namespace

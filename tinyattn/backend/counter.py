@@ -1,14 +1,14 @@
-"""Random bits computed from a key and a counter: nothing is stored, and every backend gets the same bits.
+"""Counter-based random bits: a stateless function of a key and a counter, identical on every backend.
 
-Element number n of a mask is a fixed function of (key, n), so that a backward pass can compute the mask again, and
-a tile of a large mask can be computed without the rest of it.
+Element n of a mask is a fixed function of (key, n), so that a backward pass can recompute the mask, and a tile of a
+large mask can be computed without the rest.
 """
 
 import numpy as np
 
 from .base import array_namespace
 
-_GOLDEN_RATIO = 0x9E3779B9  # 2**32 divided by the golden ratio: spreads consecutive counters
+_GOLDEN_RATIO = 0x9E3779B9  # 2**32 divided by the golden ratio: distributes consecutive counters
 _MIX_ONE = 0x21F0AAAD
 _MIX_TWO = 0xD35A2D97
 
@@ -34,11 +34,11 @@ def random_bits(key, counter):
 
 
 def keep_mask(counter, key, drop_probability):
-    """A boolean array: True, with probability ``1 - drop_probability``, where an element is kept.
+    """A boolean array, True with probability ``1 - drop_probability`` (the element is kept).
 
     Args:
-        counter: a uint32 array numbering the elements.
-        key: a whole number below 2**64.
+        counter: a uint32 array with the indices of the elements.
+        key: an integer below 2**64.
         drop_probability: between 0 and 1.
 
     >>> import numpy as np

@@ -1,8 +1,7 @@
-"""Arrays on an NVIDIA GPU, computed by CuPy: the devices ``"cuda"``, ``"cuda:1"``, ...
+"""The CuPy backend: the devices ``"cuda"``, ``"cuda:1"``, ...
 
-Imported only when such a device is asked for. Float32 matrix products keep their full precision:
-CuPy would round their inputs to TF32 if the environment variable CUPY_TF32 were set, and nothing
-here sets it.
+It is imported only when such a device is requested. Float32 matrix products have full precision; CuPy rounds their
+inputs to TF32 only if the environment variable CUPY_TF32 is set.
 """
 
 import numpy as np
@@ -24,15 +23,14 @@ except ImportError as error:
 class CupyBackend(Backend):
     """CuPy on one GPU.
 
-    CuPy allocates and computes on the GPU that is current in the calling thread. Creating anything
-    here makes this backend's GPU the current one, so that a thread that works on one GPU, as all of
-    tinyattn's do, never meets another.
+    CuPy allocates and computes on the current GPU of the calling thread. Every allocation of this backend makes its GPU
+    the current one; each thread of tinyattn uses only one GPU.
 
-    Sums over duplicate indices are made by atomic additions in no fixed order: in floating point
-    the last bit may differ from run to run, and from the CPU.
+    Sums over duplicate indices use atomic additions in no fixed order: in floating point the last bit may differ
+    between runs, and from the CPU.
 
     Args:
-        number: which GPU, counted from 0.
+        number: the number of the GPU, counted from 0.
 
     Raises:
         RuntimeError: if there is no GPU of that number, or no driver.
@@ -88,8 +86,7 @@ class CupyBackend(Backend):
 
     def scatter_add(self, target, index, values):
         if target.dtype.kind == "i" and target.dtype.itemsize == 8:
-            # CuPy has no atomic addition of int64; in two's complement that of uint64 gives the
-            # same bits.
+            # CuPy has no atomic addition of int64; in two's complement, addition of uint64 gives the same bits.
             target = target.view(cupy.uint64)
             if isinstance(values, cupy.ndarray):
                 values = values.astype(cupy.int64, copy=False).view(cupy.uint64)
@@ -98,7 +95,7 @@ class CupyBackend(Backend):
     def check_indices(self, ids, size, name="index"):
         if ids.size == 0:
             return
-        # One answer from the GPU in the usual case, not a smallest and a largest.
+        # Usually a single transfer from the GPU, instead of one for the minimum and one for the maximum.
         if bool(((ids < -size) | (ids >= size)).any()):
             super().check_indices(ids, size, name)
 
@@ -107,22 +104,22 @@ class CupyBackend(Backend):
 
 
 class TrackedCupyArray(cupy.ndarray):
-    """A view of a tensor's memory on the GPU that reports writes, also those through its own views.
+    """A view of a tensor's memory on the GPU that reports writes, including those through its views.
 
-    Writes by ``out=`` arguments and by raw kernels go unnoticed.
+    Writes through ``out=`` arguments and raw kernels are not detected.
     """
 
     def __array_finalize__(self, parent):
         self._on_write = getattr(parent, "_on_write", None)
 
     def _report(self):
-        # Only a view shares the tensor's memory; a result computed from one owns its own.
+        # Only views share the tensor's memory; computed results own theirs.
         if self._on_write is not None and self.base is not None:
             self._on_write()
 
 
 class _CupyEquality(cupy.ndarray):
-    """What ``tracked.Equality`` is for NumPy: its truth is whether both tensors are one object."""
+    """The counterpart of ``tracked.Equality``: its truth value is whether both tensors are the same object."""
 
     same = None
 
@@ -158,10 +155,10 @@ _backends = {}
 
 
 def backend_for(number):
-    """The backend of one GPU; the same object each time.
+    """The backend of a GPU; always the same object.
 
     Raises:
-        RuntimeError: if CuPy finds no such GPU.
+        RuntimeError: if there is no GPU of that number.
     """
     if number not in _backends:
         _backends[number] = CupyBackend(number)

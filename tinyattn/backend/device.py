@@ -1,4 +1,4 @@
-"""Names of devices, and which one new tensors go to."""
+"""Device names and the default device."""
 
 import contextlib
 import contextvars
@@ -20,14 +20,14 @@ _MODULES = {
 
 
 def get_backend(device=None):
-    """The backend of a device name; None means the default device.
+    """The backend of a device; None means the default device.
 
     Args:
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"strict"`` (NumPy memory that refuses what CuPy refuses).
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"strict"`` (NumPy with the restrictions of CuPy).
 
     Raises:
         ValueError: for another name.
-        RuntimeError: for a CUDA device where CuPy or the GPU is missing.
+        RuntimeError: for a CUDA device if CuPy or the GPU is missing.
 
     >>> get_backend("cpu")
     <Backend cpu>
@@ -55,7 +55,7 @@ def _make_backend(name):
 
 
 def default_device():
-    """The device that new tensors go to: set by ``device(...)``, else by TINYATTN_DEVICE, else ``"cpu"``.
+    """The device of new tensors: set by ``device(...)``, else by TINYATTN_DEVICE in the environment, else ``"cpu"``.
 
     >>> default_device()
     'cpu'

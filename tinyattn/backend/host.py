@@ -1,9 +1,9 @@
-"""What users hand over and what it may mean beside the numbers in it: masks, byte orders, collections without order.
+"""Validation of user input on the host: masked arrays, byte order, and unordered collections.
 
-A masked array computes with its mask, which the operations here would ignore: ``refuse_masked`` refuses it by name.
-Numbers stored in the other byte order are the same numbers, but no kernel takes them and ``dtype == np.float32`` is
-False: ``in_native_order`` converts them. A set has another order in every process, so that a state saved by position
-would come back to other parameters: ``listed`` refuses it.
+The operations would ignore the mask of a masked array, so ``reject_masked`` raises an error. Kernels do not support
+arrays of non-native byte order, and their ``dtype == np.float32`` is False, so ``in_native_order`` converts them. The
+order of a set differs between processes, so that a state saved by position could be assigned to other parameters:
+``listed`` raises an error.
 """
 
 import sys
@@ -11,15 +11,15 @@ import sys
 import numpy as np
 
 
-def refuse_masked(value):
+def reject_masked(value):
     """Raise TypeError if ``value`` is a masked array.
 
-    >>> refuse_masked(np.ma.array([1.0, 2.0], mask=[False, True]))
+    >>> reject_masked(np.ma.array([1.0, 2.0], mask=[False, True]))
     Traceback (most recent call last):
     ...
     TypeError: got a masked array of shape (2,), and its mask would be ignored: ...
     """
-    masked = sys.modules.get("numpy.ma")  # which NumPy imports with the first masked array
+    masked = sys.modules.get("numpy.ma")  # imported before a masked array can exist
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise TypeError(
             f"got a masked array of shape {value.shape}, and its mask would be ignored: "
@@ -28,7 +28,7 @@ def refuse_masked(value):
 
 
 def host_array(data, dtype=None):
-    """``data`` as a NumPy array in native byte order; it is copied only where that needs it.
+    """Convert ``data`` to a NumPy array in native byte order, copying only if necessary.
 
     Raises:
         TypeError: for a masked array.
@@ -36,17 +36,17 @@ def host_array(data, dtype=None):
     >>> host_array(np.array([1.0, 2.0], ">f4")).dtype == np.float32
     True
     """
-    refuse_masked(data)
+    reject_masked(data)
     return in_native_order(np.asarray(data, dtype=dtype))
 
 
 def in_native_order(array):
-    """``array`` with its numbers in the byte order of this machine."""
+    """Convert ``array`` to native byte order."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def native_dtype(dtype):
-    """``dtype`` as a NumPy dtype in the byte order of this machine; None stays None.
+    """Convert ``dtype`` to a NumPy dtype in native byte order; None stays None.
 
     >>> native_dtype(">f4") == np.float32
     True
@@ -55,10 +55,10 @@ def native_dtype(dtype):
 
 
 def listed(values, name):
-    """``values``, any iterable in which order means something, as a list.
+    """Convert an ordered iterable to a list.
 
     Raises:
-        TypeError: for a set, which has no order; ``name`` says of what.
+        TypeError: for a set, which has no order; ``name`` is for the message.
 
     >>> listed({"weight", "bias"}, "params")
     Traceback (most recent call last):

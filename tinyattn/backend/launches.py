@@ -1,4 +1,4 @@
-"""Which operations a GPU would be asked to run: on ``"cuda"`` and ``"strict"``, each is one launch."""
+"""Record kernel launches on ``"cuda"`` and ``"strict"``."""
 
 import contextlib
 import contextvars
@@ -8,10 +8,10 @@ _log = contextvars.ContextVar("tinyattn_launches", default=None)
 
 @contextlib.contextmanager
 def recorded_launches():
-    """A list that gets the name of every launch inside a ``with`` block, in their order.
+    """Record the name of every kernel launch inside a ``with`` block in a list.
 
-    On ``"strict"`` these are kernels and array operations, as CuPy would launch them. On ``"cuda"`` they are the
-    kernels of ``kernels/cuda`` only: CuPy does not tell of its own.
+    On ``"strict"`` these are kernels and array operations, as CuPy would launch them. On ``"cuda"`` they are only the
+    kernels of ``kernels/cuda``, because CuPy does not report its own.
 
     >>> from tinyattn.backend import get_backend
     >>> x = get_backend("strict").asarray([1.0, 2.0])
@@ -29,7 +29,7 @@ def recorded_launches():
 
 
 def note_launch(name):
-    """Add a launch to the lists that are being recorded."""
+    """Record a launch if ``recorded_launches`` is active."""
     launches = _log.get()
     if launches is not None:
         launches.append(name)

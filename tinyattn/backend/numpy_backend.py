@@ -1,4 +1,4 @@
-"""Arrays in the host's memory, computed by NumPy."""
+"""The NumPy backend: the device ``"cpu"``."""
 
 import numpy as np
 

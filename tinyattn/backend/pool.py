@@ -1,12 +1,12 @@
-"""Host memory that is used again instead of being given back to the operating system.
+"""A pool allocator for host arrays, which reuses freed memory instead of returning it to the operating system.
 
-A training step asks for the same sizes every time. Arrays of more than a few MiB come from ``mmap``, and each time
-every page of theirs faults again: on a virtual machine that alone can cost more than the arithmetic. Here a block
-returns to a free list when the last view of it dies, and the next request of its size takes it from there. After
-the first steps nothing is asked of the operating system any more.
+A training step allocates the same sizes every time. NumPy allocates arrays of more than a few MiB with ``mmap``, and
+every new mapping causes page faults, which on a virtual machine can cost more than the arithmetic. Here a block
+returns to a free list when its last view is garbage-collected, and the next request of its size reuses it. After the
+first steps no memory is requested from the operating system.
 
-Blocks are cut from arenas that Linux is asked to back with huge pages. A matrix product reads its operands across
-rows, and with pages of 4 KiB the processor spends a tenth of a training step on looking up addresses.
+Blocks are cut from arenas backed by huge pages (on Linux). A matrix product reads its operands across rows, and with
+pages of 4 KiB, TLB misses take a tenth of the time of a training step.
 """
 
 import functools
@@ -19,43 +19,43 @@ import numpy as np
 
 from .memory import anonymous
 
-SMALLEST_POOLED = 1 << 16  # bytes; below, the C library's own free lists do well
+SMALLEST_POOLED = 1 << 16  # bytes; for smaller arrays malloc is fast enough
 ARENA_BYTES = 1 << 25
 _PAGE = 1 << 12
 _HUGE_PAGE = 1 << 21
 
 _free_blocks = defaultdict(list)  # rounded size -> blocks; append and pop are atomic
 _lock = threading.Lock()
-_arena = None  # the one that blocks are being cut from, as an array of bytes
+_arena = None  # the arena that blocks are currently cut from, an array of bytes
 _arena_used = 0
-_pooled_bytes = 0  # blocks that were ever cut and not released
+_pooled_bytes = 0  # size of all blocks, in use or free
 
 
 class _Block(np.ndarray):
-    """A piece of an arena. A class of its own, so that NumPy keeps it as a base and does not look through it."""
+    """A part of an arena. A subclass, so that NumPy keeps it as the base of views instead of the arena."""
 
     __slots__ = ()
 
 
 class _Lease(np.ndarray):
-    """The owner of a block while views of it live: as the base of every view it dies after the last one."""
+    """The owner of a block in use. It is the base of all views and is deleted after the last one."""
 
     __slots__ = ()
 
     def __del__(self):
-        if _free_blocks is not None:  # None while the interpreter shuts down
+        if _free_blocks is not None:  # None during interpreter shutdown
             _free_blocks[self.nbytes].append(self.base)
 
 
 @functools.lru_cache(maxsize=1024)
 def _rounded(nbytes):
-    """``nbytes`` rounded up to one of eight sizes per power of two: at most an eighth is wasted."""
+    """Round ``nbytes`` up to one of eight size classes per power of two; at most an eighth is wasted."""
     step = max(1 << max(nbytes.bit_length() - 4, 0), _PAGE)
     return -(-nbytes // step) * step
 
 
 def _cut(size):
-    """A new block of ``size`` bytes."""
+    """Allocate a new block of ``size`` bytes."""
     global _arena, _arena_used, _pooled_bytes
     with _lock:
         _pooled_bytes += size
@@ -69,11 +69,11 @@ def _cut(size):
 
 
 def _from_system(size):
-    """At least ``size`` bytes that begin at a huge page."""
+    """Allocate at least ``size`` bytes, aligned to a huge page."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return np.frombuffer(anonymous(size), np.uint8)
     size = -(-size // _HUGE_PAGE) * _HUGE_PAGE
-    # Private: a forked process gets a copy and does not write into ours.
+    # MAP_PRIVATE: a forked process gets a copy-on-write copy.
     memory = anonymous(size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     array = np.frombuffer(memory, np.uint8)
     start = -array.ctypes.data % _HUGE_PAGE
@@ -81,14 +81,14 @@ def _from_system(size):
 
 
 def empty(shape, dtype=np.float32):
-    """An array of undefined content whose memory comes from the pool and goes back to it.
+    """An uninitialised array with memory from the pool.
 
     Args:
-        shape: a whole number or a tuple of them.
-        dtype: a NumPy data type without Python objects.
+        shape: an integer or a tuple of integers.
+        dtype: a NumPy dtype other than object.
 
     Returns:
-        A plain, C-ordered ``np.ndarray``. Views of it keep the memory; it is free again when the last one is gone.
+        A C-contiguous ``np.ndarray``. Views keep the memory alive; it returns to the pool after the last one.
 
     >>> array = empty((256, 256), np.float32)
     >>> address = array.ctypes.data
@@ -112,27 +112,27 @@ def empty(shape, dtype=np.float32):
 
 
 def empty_like(array):
-    """``empty`` with the shape and data type of ``array``."""
+    """``empty`` with the shape and dtype of ``array``."""
     return empty(array.shape, array.dtype)
 
 
 def zeros(shape, dtype=np.float32):
-    """``empty`` filled with zeros: for what lives long and is read often, such as parameters."""
+    """An array of zeros with memory from the pool."""
     array = empty(shape, dtype)
     array.fill(0)
     return array
 
 
 def pooled_bytes():
-    """How many bytes the pool holds, in use or free."""
+    """The size of the pool in bytes, in use or free."""
     return _pooled_bytes
 
 
 def release():
-    """Give all free blocks back to the operating system; blocks in use are not touched.
+    """Return all free blocks to the operating system.
 
     Returns:
-        The number of bytes given back.
+        The number of bytes released.
     """
     global _pooled_bytes
     released = 0
@@ -149,20 +149,20 @@ def release():
     return released
 
 
-def forget():
+def reset_after_fork():
     """Reset the pool after a fork, to avoid copy-on-write of the parent's blocks."""
     global _arena, _arena_used, _pooled_bytes, _lock
-    _lock = threading.Lock()  # a thread that does not exist here may have held it
+    _lock = threading.Lock()  # a thread of the parent may have held it during the fork
     _free_blocks.clear()
     _arena, _arena_used, _pooled_bytes = None, 0, 0
 
 
 def _discard(block):
-    """Let the pages of a block go; its addresses go with the arena, once none of its blocks is left."""
+    """Release the pages of a block; its address range is freed with the arena, after the last of its blocks."""
     memory = block
     while isinstance(memory, np.ndarray):
         first = memory.ctypes.data
         memory = memory.base
-    memory = getattr(memory, "obj", memory)  # of the memoryview that NumPy holds
+    memory = getattr(memory, "obj", memory)  # the mmap behind NumPy's memoryview
     if hasattr(mmap, "MADV_DONTNEED"):
         memory.madvise(mmap.MADV_DONTNEED, block.ctypes.data - first, block.nbytes)

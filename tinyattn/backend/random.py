@@ -1,4 +1,4 @@
-"""Random numbers: always drawn on the host, so that one seed means the same on every device."""
+"""Random numbers: always drawn on the host, so that a seed gives the same numbers on every device."""
 
 import contextlib
 import contextvars
@@ -7,13 +7,13 @@ import numpy as np
 
 
 class Random:
-    """A stream of random numbers with a state that can be saved as JSON.
+    """A stream of random numbers with a JSON-compatible state.
 
-    The generator is NumPy's PCG64. What a device needs is drawn here and copied there: weights, batch order and
-    sampled text are then identical on CPU and GPU.
+    The generator is NumPy's PCG64. Numbers for a GPU are drawn on the host and copied: weights, batch order and sampled
+    text are identical on CPU and GPU.
 
     Args:
-        seed: a whole number or a sequence of them; None takes one from the operating system.
+        seed: an integer or a sequence of integers; None takes entropy from the operating system.
 
     >>> Random(0).integers(100, size=3).tolist()
     [85, 63, 51]
@@ -23,19 +23,19 @@ class Random:
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
     def normal(self, mean=0.0, deviation=1.0, size=None):
-        """Draws of the normal distribution, float64."""
+        """Samples of the normal distribution, float64."""
         return self._generator.normal(mean, deviation, size)
 
     def uniform(self, low=0.0, high=1.0, size=None):
-        """Draws of the uniform distribution on ``[low, high)``, float64."""
+        """Samples of the uniform distribution on ``[low, high)``, float64."""
         return self._generator.uniform(low, high, size)
 
     def integers(self, low, high=None, size=None):
-        """Whole numbers of ``[low, high)``, or of ``[0, low)`` if ``high`` is None."""
+        """Random integers in ``[low, high)``, or in ``[0, low)`` if ``high`` is None."""
         return self._generator.integers(low, high, size)
 
     def permutation(self, count):
-        """The numbers ``0 .. count - 1`` in random order."""
+        """A random permutation of ``0 .. count - 1``."""
         return self._generator.permutation(count)
 
     def key(self):
@@ -44,7 +44,7 @@ class Random:
 
     @property
     def state(self):
-        """The generator's state: a dict of strings and numbers that JSON can hold; assign it to restore it."""
+        """The state of the generator, a JSON-compatible dict; assign it to restore the state."""
         return self._generator.bit_generator.state
 
     @state.setter
@@ -53,11 +53,11 @@ class Random:
 
 
 _current_random = contextvars.ContextVar("tinyattn_random", default=None)
-_global_random = []  # filled at its first use: NumPy loads its generators only then
+_global_random = []  # filled on first use, because importing NumPy's generators takes time
 
 
 def default_random():
-    """The stream that dropout and initialisation draw from."""
+    """The default random stream, which dropout and initialisation use."""
     random = _current_random.get()
     if random is None:
         if not _global_random:
@@ -67,7 +67,7 @@ def default_random():
 
 
 def manual_seed(seed):
-    """Start the default stream again from ``seed`` and return it.
+    """Seed the default random stream and return it.
 
     >>> import tinyattn as ta
     >>> first = ta.manual_seed(1).normal()
@@ -81,7 +81,7 @@ def manual_seed(seed):
 
 @contextlib.contextmanager
 def use_random(random):
-    """Draw from ``random`` inside a ``with`` block (each thread and each shard of a batch can have its own)."""
+    """Make ``random`` the default stream inside a ``with`` block, in this thread (a context variable)."""
     token = _current_random.set(random)
     try:
         yield random

@@ -1,4 +1,4 @@
-"""Shared memory: arrays that a process and those forked from it read and write in the same place."""
+"""Shared memory: arrays that a process and its forked child processes read and write."""
 
 import itertools
 import weakref
@@ -8,7 +8,7 @@ import numpy as np
 from .memory import anonymous
 
 _numbers = itertools.count(1)
-# By number; a forked process has those that were made before it.
+# By number; a forked process has the regions that were allocated before the fork.
 _regions = weakref.WeakValueDictionary()
 
 
@@ -17,10 +17,10 @@ class _Region(np.ndarray):
 
 
 def zeros(shape, dtype=np.float32):
-    """Zeros in shared memory.
+    """An array of zeros in shared memory.
 
     Returns:
-        A plain, C-ordered ``np.ndarray``. Views of it keep the memory.
+        A C-contiguous ``np.ndarray``. Views keep the memory alive.
 
     >>> is_shared(zeros((2, 3))), is_shared(np.zeros((2, 3)))
     (True, False)
@@ -34,12 +34,12 @@ def zeros(shape, dtype=np.float32):
 
 
 def is_shared(array):
-    """Whether ``array`` is in memory that ``zeros`` allocated."""
+    """Whether ``array`` is in shared memory allocated by ``zeros``."""
     return _region_of(array) is not None
 
 
 def address(array):
-    """The arguments of ``array_at`` for a shared array, to send to a forked process; None for any other array.
+    """The address of a shared array, arguments of ``array_at`` in a forked process; None for any other array.
 
     >>> array = zeros((2, 3))
     >>> array_at(*address(array[:, 1]))[...] = 1
@@ -54,14 +54,14 @@ def address(array):
 
 
 def array_at(number, start, shape, strides, dtype):
-    """The array at an ``address`` that another process sent, in the same memory.
+    """The array at an ``address`` from another process, in the same memory.
 
     Raises:
         RuntimeError: for memory that was allocated after this process was forked.
     """
     if number not in _regions:
         raise RuntimeError(
-            "this process does not have the memory of an array: it was forked before that was made"
+            "cannot access shared memory that was allocated after this process was forked"
         )
     return np.ndarray(shape, dtype, _regions[number], start, strides)
 

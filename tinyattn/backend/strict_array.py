@@ -1,20 +1,18 @@
-"""An array in host memory that refuses what a CuPy array refuses: to check code without a GPU.
+"""An array in host memory with the restrictions of CuPy arrays, to test code without a GPU.
 
 Where CuPy 14 differs from NumPy, ``StrictArray`` follows CuPy:
 
-- nothing is converted between host and device unasked: ``numpy.asarray(strict)`` and ``strict +
-  numpy_array`` are a TypeError (Python and NumPy scalars are welcome, as is an array of the host
-  used as an index);
-- reductions and indexing give arrays of no dimensions, never scalars; ``int``, ``float``, ``bool``
-  and ``item`` ask for the value;
-- an integer array used as an index wraps around where it is out of range, silently;
-- a float that does not fit an integer dtype becomes the nearest that does;
+- no implicit conversion between host and device: ``numpy.asarray(strict)`` and ``strict + numpy_array`` are a
+  TypeError (Python and NumPy scalars are allowed, and host arrays as an index);
+- reductions and indexing return zero-dimensional arrays, never scalars; ``int``, ``float``, ``bool`` and ``item``
+  convert them;
+- integer arrays as an index wrap around silently if out of range;
+- floats outside the range of an integer dtype saturate;
 - no floating-point warnings;
-- only the methods that CuPy has.
+- only the methods of CuPy.
 
-Dtypes follow NEP 50 in both: a Python scalar takes the array's dtype, but ``numpy.float64(2)`` is a
-float64 and makes a float32 array float64. The engine turns NumPy scalars into Python ones for that
-reason.
+Dtypes follow NEP 50 in both: a Python scalar takes the array's dtype, but ``numpy.float64(2)`` promotes a float32 array
+to float64. Therefore the engine converts NumPy scalars to Python scalars.
 """
 
 from types import SimpleNamespace
@@ -26,19 +24,19 @@ from .strict_semantics import cast, device_index
 
 _SCALAR_TYPES = (bool, int, float, complex, np.generic)
 _NO_CONVERSION = (
-    "a strict array is not converted to a NumPy array implicitly (CuPy would refuse too): "
+    "a strict array is not converted to a NumPy array implicitly (CuPy raises too): "
     "use `.get()`, or `.numpy()` of a tensor"
 )
 
 
 class StrictArray:
-    """An n-dimensional array that behaves like ``cupy.ndarray``, in the host's memory.
+    """An n-dimensional array that behaves like ``cupy.ndarray``, in host memory.
 
-    Made by the functions of its namespace (``get_backend("strict").xp``), as CuPy arrays are.
+    Create one with the functions of its namespace, ``get_backend("strict").xp``.
 
     Args:
-        memory: the NumPy array to wrap; it is not copied.
-        on_write: called after every write through this array or a view of it.
+        memory: the NumPy array to wrap, without copying.
+        on_write: called after every write through this array or its views.
 
     >>> from tinyattn.backend import get_backend
     >>> xp = get_backend("strict").xp
@@ -60,7 +58,7 @@ class StrictArray:
         self._memory = memory
         self._on_write = on_write
 
-    # What it is
+    # Attributes
 
     shape = property(lambda self: self._memory.shape)
     ndim = property(lambda self: self._memory.ndim)
@@ -74,7 +72,7 @@ class StrictArray:
 
     @property
     def flags(self):
-        flags = self._memory.flags  # of which CuPy knows these three: nothing there is read-only
+        flags = self._memory.flags  # CuPy has only these three, because no array is read-only
         return SimpleNamespace(
             c_contiguous=flags.c_contiguous, f_contiguous=flags.f_contiguous, owndata=flags.owndata
         )
@@ -112,39 +110,6 @@ class StrictArray:
         self._memory[...] = array
         self._report()
 
-    def item(self, *index):
-        return self._memory.item(*index)
-
-    def tolist(self):
-        return self._memory.tolist()
-
-    def tobytes(self):
-        return self._memory.tobytes()
-
-    def __int__(self):
-        return int(self._memory)
-
-    def __float__(self):
-        return float(self._memory)
-
-    def __complex__(self):
-        return complex(self._memory)
-
-    def __bool__(self):
-        return bool(self._memory)
-
-    def __repr__(self):
-        return repr(self._memory)
-
-    def __str__(self):
-        return str(self._memory)
-
-    def __format__(self, specification):
-        return format(self._memory, specification)
-
-    def __len__(self):
-        return len(self._memory)
-
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
@@ -156,7 +121,7 @@ class StrictArray:
     def __deepcopy__(self, memo):
         return self.copy()
 
-    # NumPy's functions on it: CuPy's own answer, where CuPy has the function
+    # NumPy's functions dispatch to the namespace
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         function = getattr(type(self)._namespace, ufunc.__name__, None)
@@ -180,7 +145,7 @@ class StrictArray:
         index, is_view = device_index(self._memory.shape, _unwrapped_index(index))
         result = self._memory[index]
         if is_view:
-            if not isinstance(result, np.ndarray):  # one element: with an ellipsis a view of it
+            if not isinstance(result, np.ndarray):  # a single element: an ellipsis makes it a view
                 result = self._memory[(*index, ...) if isinstance(index, tuple) else (index, ...)]
             return self._view(result)
         note_launch("take")
@@ -193,8 +158,8 @@ class StrictArray:
             value = cast(value._memory, self.dtype)
         elif isinstance(value, np.ndarray) and value.size != 1:
             raise ValueError(
-                f"a NumPy array of shape {value.shape} is not written into a strict array "
-                "implicitly (CuPy would refuse too): convert it with asarray first"
+                f"a NumPy array of shape {value.shape} cannot be assigned to a strict array "
+                "implicitly (CuPy raises too): convert it with asarray first"
             )
         index, _ = device_index(self._memory.shape, _unwrapped_index(index))
         with np.errstate(all="ignore"):
@@ -250,7 +215,7 @@ class StrictArray:
     def clip(self, min=None, max=None, out=None):
         return self._namespace.clip(self, min, max, out)
 
-    # Ownership of writes
+    # Write tracking
 
     def _view(self, memory):
         return StrictArray(memory, self._on_write)
@@ -264,7 +229,7 @@ def operand(value):
     """The NumPy value of an operand: a strict array's memory or a scalar.
 
     Raises:
-        TypeError: for anything else, host arrays above all.
+        TypeError: for anything else, in particular host arrays.
     """
     if isinstance(value, StrictArray):
         return value._memory
@@ -272,7 +237,7 @@ def operand(value):
         return value
     raise TypeError(
         f"unsupported type {type(value)}: a strict array works with strict arrays and scalars only "
-        "(CuPy would refuse too); convert with asarray first"
+        "(CuPy raises too); convert with asarray first"
     )
 
 
@@ -287,7 +252,7 @@ def _as_array(result):
 
 
 def _takes_over(other):
-    """Whether ``other`` is of a class that answers mixed operations itself, as a Tensor does."""
+    """Whether the class of ``other`` implements mixed operations itself, as Tensor does."""
     return not isinstance(other, StrictArray) and getattr(other, "__array_ufunc__", other) is None
 
 
@@ -307,24 +272,36 @@ def _add_methods():
         setattr(StrictArray, name, method_of(name))
 
 
-def _add_operators():
-    def forward(ufunc):
-        def method(self, other):
-            if _takes_over(other):
-                return NotImplemented
-            note_launch(ufunc.__name__)
-            with np.errstate(all="ignore"):
-                return StrictArray(_as_array(ufunc(self._memory, operand(other))))
+def _add_conversions():
+    """The methods that return Python values, those of the NumPy array in host memory."""
 
+    def method_of(name):
+        def method(self, *args):
+            return getattr(self._memory, name)(*args)
+
+        method.__name__ = name
         return method
 
-    def reflected(ufunc):
+    names = (
+        "item tolist tobytes __int__ __float__ __complex__ __bool__ __repr__ __str__ __format__ "
+        "__len__"
+    )
+    for name in names.split():
+        setattr(StrictArray, name, method_of(name))
+
+
+def _add_operators():
+    def compute(ufunc, *operands, out=None):
+        note_launch(ufunc.__name__)
+        with np.errstate(all="ignore"):
+            return ufunc(*operands, out=out)
+
+    def binary_operator(ufunc, is_reflected=False):
         def method(self, other):
             if _takes_over(other):
                 return NotImplemented
-            note_launch(ufunc.__name__)
-            with np.errstate(all="ignore"):
-                return StrictArray(_as_array(ufunc(operand(other), self._memory)))
+            operands = (self._memory, operand(other))
+            return StrictArray(_as_array(compute(ufunc, *operands[:: -1 if is_reflected else 1])))
 
         return method
 
@@ -332,21 +309,14 @@ def _add_operators():
         def method(self, other):
             if _takes_over(other):
                 return NotImplemented
-            note_launch(ufunc.__name__)
-            with np.errstate(all="ignore"):
-                ufunc(self._memory, operand(other), out=self._memory)
+            compute(ufunc, self._memory, operand(other), out=self._memory)
             self._report()
             return self
 
         return method
 
     def unary(ufunc):
-        def method(self):
-            note_launch(ufunc.__name__)
-            with np.errstate(all="ignore"):
-                return StrictArray(_as_array(ufunc(self._memory)))
-
-        return method
+        return lambda self: StrictArray(_as_array(compute(ufunc, self._memory)))
 
     binary = {
         "add": np.add,
@@ -364,8 +334,8 @@ def _add_operators():
         "rshift": np.right_shift,
     }
     for name, ufunc in binary.items():
-        setattr(StrictArray, f"__{name}__", forward(ufunc))
-        setattr(StrictArray, f"__r{name}__", reflected(ufunc))
+        setattr(StrictArray, f"__{name}__", binary_operator(ufunc))
+        setattr(StrictArray, f"__r{name}__", binary_operator(ufunc, is_reflected=True))
         if name != "matmul":  # CuPy has no in-place matrix product
             setattr(StrictArray, f"__i{name}__", in_place(ufunc))
     comparisons = {
@@ -377,7 +347,7 @@ def _add_operators():
         "ne": np.not_equal,
     }
     for name, ufunc in comparisons.items():
-        setattr(StrictArray, f"__{name}__", forward(ufunc))
+        setattr(StrictArray, f"__{name}__", binary_operator(ufunc))
     for name, ufunc in {
         "neg": np.negative,
         "pos": np.positive,
@@ -388,4 +358,5 @@ def _add_operators():
 
 
 _add_methods()
+_add_conversions()
 _add_operators()

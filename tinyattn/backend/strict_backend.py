@@ -1,4 +1,4 @@
-"""The device ``"strict"``: host memory that behaves like a GPU's, where there is no GPU."""
+"""The strict backend: the device ``"strict"``, NumPy arrays with the restrictions of CuPy, for tests without a GPU."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .strict_semantics import device_index
 
 
 class StrictBackend(Backend):
-    """Arrays that refuse what CuPy refuses (see ``strict_array``), computed by NumPy.
+    """Arrays with the restrictions of CuPy (see ``strict_array``), computed by NumPy.
 
     >>> from tinyattn.backend import get_backend
     >>> backend = get_backend("strict")
@@ -49,7 +49,7 @@ class StrictBackend(Backend):
 
 
 class _StrictEquality(StrictArray):
-    """What ``tracked.Equality`` is for NumPy: its truth is whether both tensors are one object."""
+    """The counterpart of ``tracked.Equality``: its truth value is whether both tensors are the same object."""
 
     __slots__ = ("same",)
 

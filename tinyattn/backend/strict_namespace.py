@@ -1,8 +1,8 @@
-"""The functions of the strict backend: those that CuPy has, with the arguments that CuPy takes.
+"""The namespace of the strict backend: CuPy's functions with CuPy's arguments.
 
-Everything is listed here by name. A test holds the list against the CuPy package, which can be
-imported without a GPU; what is missing from the list (``numpy.add.at``, ``max(..., initial=...)``)
-is an error on the strict backend, because it would be one, or something else, on a GPU.
+A test compares these lists with the CuPy package, which can be imported without a GPU. Functions and arguments that are
+not listed (``numpy.add.at``, ``max(..., initial=...)``) are errors on the strict backend, because CuPy lacks them or
+gives them another meaning.
 """
 
 import numpy as np
@@ -10,8 +10,7 @@ import numpy as np
 from .launches import note_launch
 from .strict_array import StrictArray, cast, operand
 
-# Element by element, any operand may be a scalar; keywords ``out``, ``dtype``, ``casting`` and
-# ``where``.
+# Elementwise functions of arrays and scalars, with the keywords ``out``, ``dtype``, ``casting`` and ``where``.
 UFUNCS = (
     "absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not "
     "bitwise_or bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad divide equal exp exp2 "
@@ -31,8 +30,7 @@ UFUNC_ALIASES = {
 }
 UFUNC_KEYWORDS = ("out", "dtype", "casting", "where")
 
-# The first argument must be a strict array. With each name, the arguments after it, in CuPy's
-# order.
+# Functions of a strict array, each with its further arguments, in CuPy's order.
 ARRAY_FUNCTIONS = {
     "all": "axis out keepdims",
     "allclose": "b rtol atol equal_nan",
@@ -105,7 +103,7 @@ ARRAY_FUNCTIONS = {
     "zeros_like": "dtype order subok shape",
 }
 
-# Functions of several arrays, or of none, with the keywords that CuPy and NumPy both know.
+# Functions of several arrays or none, with the keywords common to CuPy and NumPy.
 OTHER_FUNCTIONS = {
     "arange": "dtype",
     "broadcast_arrays": "",
@@ -129,25 +127,24 @@ OTHER_FUNCTIONS = {
     "zeros": "shape dtype order",
 }
 
-# Names that CuPy takes from NumPy as they are: they touch no array's content.
+# Names that CuPy re-exports from NumPy.
 CONSTANTS = (
     "bool_ broadcast_shapes can_cast dtype e finfo float16 float32 float64 floating generic "
     "iinfo inexact inf int16 int32 int64 int8 integer isdtype issubdtype nan newaxis number pi "
     "promote_types signedinteger uint16 uint32 uint64 uint8 unsignedinteger"
 ).split()
 
-# NumPy answers these with Python values, CuPy with arrays.
-_ANSWER_ARRAYS = {"allclose", "array_equal", "count_nonzero"}
-# What launches nothing, as the result is a view.
+# Functions that return Python values in NumPy and arrays in CuPy.
+_RETURN_ARRAYS = {"allclose", "array_equal", "count_nonzero"}
+# Functions that launch no kernel, because they return a view.
 _VIEWS = set(
     "broadcast_arrays broadcast_to diagonal empty empty_like expand_dims flip moveaxis ndim permute_dims ravel reshape "
     "rollaxis shape size split squeeze swapaxes transpose".split()
 )
-_RENAMED = {"a_min": "min", "a_max": "max"}
 
 
 class StrictNamespace:
-    """What ``xp`` is on the device ``"strict"``: CuPy's functions, as far as the lists above go."""
+    """The namespace ``xp`` of the device ``"strict"``: the functions of CuPy in the lists above."""
 
     __name__ = "strict"
     ndarray = StrictArray
@@ -176,13 +173,12 @@ class StrictNamespace:
         )
 
     def array(self, data, dtype=None, copy=True, ndmin=0):
-        """An array on the device with the content of a host array or of nested sequences."""
+        """Convert a host array or nested sequences to a strict array."""
         if isinstance(data, StrictArray):
             if not copy and (dtype is None or data.dtype == dtype):
                 return data
             return StrictArray(cast(data._memory, data.dtype if dtype is None else dtype))
-        # From a sequence of strict arrays of one shape CuPy makes one array; from any other mixture
-        # it refuses.
+        # CuPy stacks a sequence of arrays of the same shape and raises for any other mixture.
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], StrictArray):
             data = [operand(entry) for entry in data]
         return StrictArray(np.array(data, dtype=dtype, ndmin=ndmin))
@@ -191,7 +187,7 @@ class StrictNamespace:
         return self.array(data, dtype, copy=False)
 
     def asnumpy(self, array):
-        """A NumPy array with the content of ``array``: the way back to the host."""
+        """Convert a strict array to a NumPy array."""
         return array.get() if isinstance(array, StrictArray) else np.asarray(array)
 
     def astype(self, array, dtype, /, *, copy=True):
@@ -228,7 +224,7 @@ class StrictNamespace:
 
 
 def _unwrapped(value):
-    """NumPy's form of an argument: strict arrays at any depth of lists; a host array is refused."""
+    """Convert strict arrays in an argument, at any depth of lists, to NumPy arrays; host arrays raise."""
     if isinstance(value, (list, tuple)):
         return type(value)(_unwrapped(entry) for entry in value)
     if isinstance(value, (StrictArray, np.ndarray)):
@@ -270,7 +266,7 @@ def _ufunc(name):
         if len(args) > numpy_ufunc.nin:
             *args, keywords["out"] = args
         for value in args:
-            operand(value)  # refuses lists too, which NumPy would turn into arrays
+            operand(value)  # also raises for lists, which NumPy would convert
         return _wrapped(_call(numpy_ufunc, args, keywords))
 
     function.__name__ = name
@@ -300,7 +296,7 @@ def _array_function(name, names):
         elif name in ("repeat", "permute_dims", "transpose", "broadcast_to", "tile"):
             return _wrapped(_call(numpy_function, [array, *keywords.values()], {}))
         result = _call(numpy_function, [array], keywords)
-        return StrictArray(np.asarray(result)) if name in _ANSWER_ARRAYS else _wrapped(result)
+        return StrictArray(np.asarray(result)) if name in _RETURN_ARRAYS else _wrapped(result)
 
     function.__name__ = name
     return function

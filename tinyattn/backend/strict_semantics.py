@@ -1,13 +1,13 @@
-"""What a GPU does with casts and with indices, on NumPy arrays."""
+"""CuPy's semantics of casts and indices, on NumPy arrays."""
 
 import numpy as np
 
 
 def cast(memory, dtype, order="K"):
-    """``memory`` in another dtype, as a GPU casts.
+    """Cast ``memory`` to another dtype, as a GPU does.
 
-    A float out of an integer's range gives the nearest integer that is in it. NumPy leaves the
-    result to the processor: -1.0 becomes the uint32 4294967295 there, and 0 on a GPU.
+    A float outside the range of an integer dtype saturates to the nearest limit. In NumPy the result depends on the
+    processor: -1.0 becomes the uint32 4294967295, and 0 on a GPU.
     """
     dtype = np.dtype(dtype)
     with np.errstate(all="ignore"):
@@ -22,10 +22,9 @@ def cast(memory, dtype, order="K"):
 
 
 def device_index(shape, index):
-    """``index`` for NumPy, with integer arrays wrapped into range; and whether it selects a view.
+    """Convert ``index`` for NumPy, with integer arrays wrapped into range; also returns whether it selects a view.
 
-    ``shape`` is the indexed array's. A whole number out of range stays so, and NumPy raises
-    IndexError for it.
+    ``shape`` is that of the indexed array. An integer out of range is not wrapped, and NumPy raises IndexError.
     """
     entries = list(index) if isinstance(index, tuple) else [index]
     entries = [_index_entry(entry) for entry in entries]

@@ -1,13 +1,13 @@
-"""NumPy arrays handed out to users, with a little more than NumPy's own behaviour."""
+"""Subclasses of NumPy arrays for users: write tracking and tensor equality."""
 
 import numpy as np
 
 
 class TrackedArray(np.ndarray):
-    """A view of a tensor's memory that counts writes.
+    """A view of a tensor's memory that reports writes.
 
-    ``tensor.data`` hands this out, so that writing into the memory of a live graph is noticed at backward
-    instead of giving a wrong gradient. Views of it report too; arithmetic on it gives plain arrays.
+    ``tensor.data`` returns it, so that backward detects writes to memory that a live graph needs, instead of computing
+    a wrong gradient. Its views report writes too; the results of arithmetic are plain arrays.
     """
 
     _on_write = None
@@ -51,14 +51,13 @@ def _plain(value):
 
 
 class Equality(np.ndarray):
-    """The elementwise equality of two tensors, whose truth is their identity.
+    """The elementwise equality of two tensors, whose truth value is their identity.
 
-    ``a in [b]`` asks for the truth of ``a == b``. For plain arrays that is an error, unless they have one element,
-    which would make tensors useless in lists; here it is whether both are the same tensor. One element keeps its own
-    truth.
+    ``a in [b]`` evaluates ``bool(a == b)``, which for plain arrays is an error unless they have one element. Here it is
+    whether both are the same tensor, so that tensors can be found in lists. A single element keeps its own truth value.
     """
 
-    same = None  # of a part of a comparison nothing is known: several elements are an error again
+    same = None  # unknown for a view of a comparison: the truth value of several elements is an error again
 
     def __bool__(self):
         if self.size != 1 and self.same is not None:

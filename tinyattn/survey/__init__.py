@@ -1,5 +1,6 @@
-"""The survey: the checker applied to every primitive, kernel and block of this library.
+"""The survey: gradient checks of every primitive, kernel and block of this library.
 
-``cases`` and ``blocks`` list what is checked, ``primitives`` checks it, ``mutations`` holds wrong versions of rules
-that the checker must find, ``curve`` measures errors against the step, and ``page`` shows all of it as HTML.
+``cases`` and ``blocks`` are the tables of checks, ``primitives`` runs the checks of primitives, ``mutations`` has wrong
+versions of rules that the checker must detect, ``curve`` measures the error of differences as a function of the step,
+and ``page`` shows the results as HTML.
 """

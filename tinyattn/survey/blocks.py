@@ -1,8 +1,8 @@
-"""The blocks of the library, and whole models, as small functions whose gradients are checked.
+"""The table of blocks: layers, attention kinds and models as small functions for the gradient checker.
 
-A block is what is assembled from primitives: a layer with its parameters, a kind of attention, a transformer block, a
-model from tokens to logits. Sizes are tiny, so that every parameter can be checked; weights are drawn with a larger
-deviation than for training, so that attention is far from uniform.
+A block is composed of primitives: a layer with its parameters, an attention kind, a transformer block, or a model from
+ids to logits. Sizes are tiny, so that every parameter can be checked. Weights have a larger standard deviation than for
+training, so that attention is far from uniform.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def check_block(name, device=None, order=2, seed=0, mode="full"):
 
 
 def redraw(module, random):
-    """Draw every parameter again: weights with a standard deviation of 0.5, gains of norms around 1."""
+    """Replace every parameter by random values: weights with standard deviation 0.5, gains of norms around 1."""
     for name, parameter in module.named_parameters():
         draw = 0.5 * random.standard_normal(parameter.shape)
         is_gain = parameter.ndim == 1 and name.endswith("weight")
@@ -51,7 +51,7 @@ def redraw(module, random):
 
 
 def _layer(make, *shape):
-    """A module applied to a random tensor of a shape."""
+    """The builder of a module and a random input of a shape."""
 
     def build(random):
         module = make()
@@ -72,7 +72,7 @@ def _attention(kind, **options):
 
 def _masked(random):
     mask = np.tril(np.ones((4, 4), bool))
-    mask[2] = False  # a query that sees nothing
+    mask[2] = False  # a query without a visible key
 
     def attend(q, k, v):
         return scaled_dot_product_attention(q, k, v, mask=Tensor(mask, device=q.device))
@@ -81,7 +81,7 @@ def _masked(random):
 
 
 def _shared_heads(random):
-    """Two query heads for each head of keys and values, which broadcast."""
+    """Two query heads per head of keys and values (broadcasting)."""
     q, k, v = (
         random.standard_normal(shape) for shape in ((2, 2, 4, 3), (2, 1, 4, 3), (2, 1, 4, 3))
     )
@@ -95,14 +95,14 @@ def _embedding(random):
 
 
 def _model(make):
-    """A model from tokens to logits, all its parameters moved."""
+    """The builder of a model from ids to logits, as a function of all its parameters."""
 
     def build(random):
         model = make()
         vocabulary = model.config.vocabulary_size
         ids = random.integers(0, vocabulary, (2, min(4, model.config.block_size)))
         ids[0, 1] = ids[0, 0]  # a token that occurs twice
-        return lambda: model(Tensor(ids, device=_device_of(model))), [], model
+        return lambda: model(Tensor(ids, device=model.device)), [], model
 
     return build
 
@@ -112,18 +112,14 @@ def _loss_of_gpt(random):
     ids = random.integers(0, 7, (2, 5))
 
     def loss():
-        tensor = Tensor(ids, device=_device_of(model))
+        tensor = Tensor(ids, device=model.device)
         return model.loss(tensor[:, :-1], tensor[:, 1:])
 
     return loss, [], model
 
 
-def _device_of(module):
-    return next(parameter for _, parameter in module.named_parameters()).device
-
-
 def _learned_attention(random):
-    """Attention written with einsum: what a reader might write first."""
+    """Attention written with einsum."""
 
     def attend(x, w):
         q, k, v = (einsum("bld,de->ble", x, w[i]) for i in range(3))

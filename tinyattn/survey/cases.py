@@ -1,6 +1,6 @@
 """The table of cases: the inputs and parameters at which each primitive is checked.
 
-Shapes are small and unusual on purpose: axes of length 1 and 0, broadcasting, transposed memory, no axes. Values are
+Shapes are small and include edge cases: axes of length 1 and 0, broadcasting, transposed memory, no axes. Values are
 drawn away from kinks, where there is no derivative to check; the tests of each operation cover those. A primitive
 without a case in this table fails the survey.
 """
@@ -85,7 +85,7 @@ class Case:
         return ", ".join(words)
 
     def draw(self, seed=0):
-        """The inputs: host arrays, and unchanged whatever is not drawn."""
+        """The inputs of the call: random host arrays, and the fixed values unchanged."""
         random = np.random.default_rng(seed)
         return [value(random) if isinstance(value, Drawn) else value for value in self.inputs]
 
@@ -187,16 +187,10 @@ CASES = {
         case(normal(2, 3, 4), boolean(4), normal()),
         case(normal(3, 4), boolean(3, 4), normal(4)),
     ],
-    "maximum": [
-        case(apart(3, 4), normal(1, 4)),
-        case(apart(5), 0.1),
-        case(normal(3), normal(2, 3)),
-    ],
-    "minimum": [
-        case(apart(3, 4), normal(1, 4)),
-        case(apart(5), 0.1),
-        case(normal(3), normal(2, 3)),
-    ],
+    **{
+        name: [case(apart(3, 4), normal(1, 4)), case(apart(5), 0.1), case(normal(3), normal(2, 3))]
+        for name in ("maximum", "minimum")
+    },
     "clip": [
         case(apart(3, 4), -1.0, 1.0),
         case(apart(3, 4), None, 1.0),

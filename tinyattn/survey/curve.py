@@ -1,8 +1,8 @@
-"""The error of a central difference as a function of its step: truncation against rounding.
+"""The error of a central difference as a function of its step: truncation and rounding error.
 
-From large steps down, the truncation error falls with h^2, the neglected third derivative. Below some step the rounding
-of the two function values, u |f| / h, dominates and the error grows again. In float64 the minimum is about 1e-11 near
-h = 1e-5; in float32 it is about 1e-5 near 1e-2, which is why ``gradcheck`` rejects float32.
+For large steps the truncation error, proportional to h^2 and the third derivative, dominates; for small steps the
+rounding error of the two function values, u |f| / h. In float64 the minimum is about 1e-11 near h = 1e-5; in float32 it
+is about 1e-5 near 1e-2, which is why ``gradcheck`` rejects float32.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Curve:
     def best(self):
         """The best step in float64 and its error."""
         errors = np.where(np.isfinite(self.float64), self.float64, np.inf)
-        # A single small error is chance: the neighbours must be small too.
+        # A single small error can be a coincidence: require small errors at the neighbours too.
         padded = np.concatenate([errors[:1], errors, errors[-1:]])
         smooth = np.max(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
         position = int(np.argmin(smooth))
@@ -50,7 +50,7 @@ class Curve:
 
 
 def step_curve(name, device=None, seed=0):
-    """The ``Curve`` of a primitive, at the first of its cases; None if that has no gradient.
+    """The ``Curve`` of a primitive at its first case; None if that has no gradient.
 
     >>> curve = step_curve("exp")
     >>> step, error = curve.best

@@ -29,7 +29,7 @@ def page(rows, curves, verdict, passed, settings):
     Args:
         rows: ``survey.Row``s, in the order of the table.
         curves: ``curve.Curve``s.
-        verdict: the closing line.
+        verdict: the summary line.
         passed: whether every check passed.
         settings: a sentence about tolerances, order and device.
     """
@@ -48,11 +48,11 @@ def page(rows, curves, verdict, passed, settings):
 </head>
 <body>
 <main>
-<h1>Every gradient against differences</h1>
+<h1>Gradients compared with finite differences</h1>
 <p class="verdict{"" if passed else " bad"}">{html.escape(verdict)}</p>
 <p>{html.escape(settings)} Outputs are contracted with a random cotangent: with a cotangent of ones, wrong gradients
 of softmax and layer norm would pass. A <em>rule</em> is the definition of an operation, a <em>kernel</em> its fast
-version, which training runs, and a <em>block</em> is assembled from operations.</p>
+version for training, and a <em>block</em> is composed of operations.</p>
 {wrong}
 <div class="scroll" tabindex="0" role="region" aria-label="Table of checks"><table>
 <thead><tr><th scope="col">checked</th><th scope="col">as</th><th scope="col">cases</th>
@@ -61,7 +61,7 @@ version, which training runs, and a <em>block</em> is assembled from operations.
 <tbody>
 {lines}
 </tbody></table></div>
-<h2>The step: truncation against rounding</h2>
+<h2>Truncation and rounding error by step size</h2>
 <p>The relative error of a central difference along one random direction, from large steps on the left to small ones
 on the right. It falls with h&sup2; until the rounding of the function's values, divided by the step, dominates. The
 circle marks the best step in float64. The best error in float32 is about a million times larger. Where a curve has no
@@ -162,7 +162,7 @@ def _complex_line(curve):
 
 
 def _path(errors):
-    """A path through the finite errors; a gap where there are none."""
+    """An SVG path through the finite errors, with gaps for the others."""
     words, pen_is_down = [], False
     for step, error in zip(STEPS, errors, strict=True):
         if not np.isfinite(error):

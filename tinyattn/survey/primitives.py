@@ -1,4 +1,4 @@
-"""Check a primitive, by its rule and by its kernel, on all of its cases."""
+"""Check the rule or the kernel of a primitive on all its cases."""
 
 import contextlib
 import functools
@@ -41,7 +41,7 @@ def check_primitive(name, version, device=None, order=2, seed=0):
         with reference() if version == "rule" else contextlib.nullcontext():
             row.add(f"{name}({case})", check)
     if version == "kernel" and not row.cases and not row.faults:
-        row.faults.append(f"the kernel of {name} takes none of the {declined} cases in float64")
+        row.faults.append(f"the kernel of {name} declined all {declined} cases in float64")
     return row
 
 
@@ -77,7 +77,7 @@ def versions(name, device=None):
 
 
 def kernel_takes(name, inputs, parameters, device=None):
-    """Whether the kernel of a primitive accepts a call, or leaves it to the rule."""
+    """Whether the kernel of a primitive accepts a call; if not, the rule runs."""
     forward, _ = registered_kernels()[name, get_backend(device).kind]
     arrays = [value._data if isinstance(value, Tensor) else value for value in inputs]
     with np.errstate(all="ignore"):

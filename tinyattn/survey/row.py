@@ -19,7 +19,7 @@ class Row:
     seconds: float = 0.0
     evaluations: int = 0
     faults: list = field(default_factory=list)  # messages
-    doubts: list = field(default_factory=list)  # messages of what cannot be told
+    doubts: list = field(default_factory=list)  # messages of inconclusive checks
 
     @property
     def passed(self):
@@ -32,7 +32,7 @@ class Row:
         return CANNOT_TELL if self.doubts else RIGHT
 
     def add(self, what, check):
-        """Call ``check()`` and add the ``Report`` that it returns; ``what`` names the check if it raises."""
+        """Run ``check()`` and add its ``Report``; ``what`` names the check in the message if it raises."""
         started = time.perf_counter()
         self.cases += 1
         try:

@@ -1,4 +1,4 @@
-"""Everything that the survey checks, as a list of tasks."""
+"""The list of all checks of the survey."""
 
 import functools
 

@@ -208,8 +208,8 @@ class _Worker:
             self._process = context.Process(
                 target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
             )
-            # Python warns that other threads may hold locks during the fork. A worker only computes: pool.forget
-            # replaces the one lock it needs for that, and BLAS ends its own threads before a fork.
+            # Python warns that other threads may hold locks during the fork. A worker only computes: the pool
+            # replaces its lock (reset_after_fork), and BLAS ends its own threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             # Signals wait until the worker ignores them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
@@ -223,7 +223,7 @@ class _Worker:
         for number in _IGNORED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED_SIGNALS)
-        pool.forget()
+        pool.reset_after_fork()
         _close_pipes()  # or other workers would not see that theirs are closed
         self.pipe = self._far_end
         serve(self)
