@@ -10,10 +10,10 @@ from tinyattn.ops.dropout import dropout_by_key
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_GC_01_float32_is_refused_or_cast_to_float64(dtype, device):
+def test_GC_01_low_precision_is_held_against_a_float64_copy(dtype, device):
     x = ta.tensor(np.array([1000.0], dtype), device=device)
-    with pytest.raises(TypeError, match=f"{dtype}.*upcast=True"):
-        ta.gradcheck(ta.square, x)
+    report = gradient_report(ta.square, x)
+    assert report.verdict == "right" and report.arguments[0].precision.dtype == dtype
     report = gradient_report(ta.square, x, upcast=True, cotangent=np.ones(1), rtol=1e-6, atol=1e-8)
     assert report.passed
     assert report.arguments[0].numeric == pytest.approx(2000, rel=1e-7)
@@ -68,7 +68,8 @@ def test_GC_07_a_transposed_input_is_moved_itself_and_not_a_copy(device, random)
     assert report.passed and report.arguments[0].checked == 15
     assert abs(report.arguments[0].numeric) > 0
     if device == "cpu":
-        assert set(strides) == {(8, 40)}
+        assert set(strides) == {(8, 40), (48, 16)}  # the latter in the search for findings
+        assert strides.count((48, 16)) == 1
 
 
 @pytest.mark.parametrize("order", [1, 2])

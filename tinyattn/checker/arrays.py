@@ -132,7 +132,9 @@ class ArrayProblem(Problem):
 
 
 def _is_floating(value):
-    return isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind in "fcV"
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return False
+    return value.dtype.kind in "fc" or value.dtype.name == "bfloat16"
 
 
 def copy_of(value):

@@ -10,6 +10,8 @@ from .adapters import ADAPTERS
 from .containers import flatten
 from .directions import MAX_EVALUATIONS, measure_directions
 from .elements import measure_elements
+from .findings import findings_of
+from .precision import UNIT_ROUNDOFFS, is_low, measure_precision
 from .report import GradcheckError, GradcheckWarning, Report
 from .reproduce import call_text
 from .settings import Settings, generator
@@ -60,7 +62,8 @@ def gradcheck(
         seed: seed of the cotangent and of the directions.
         cotangent: an array, or one for each output, instead of the random one.
         oracle: ``"complex"`` uses complex-step slopes, exact to rounding, for analytic functions.
-        upcast: check a float64 copy of float32 or float16 inputs, which are rejected otherwise.
+        upcast: check a float64 copy of float32 or float16 inputs and nothing else. Otherwise their own gradient is
+            held against that of the copy as well, with an error budget in units in the last place.
 
     Returns:
         True.
@@ -68,8 +71,8 @@ def gradcheck(
     Raises:
         GradcheckInconclusive: if no gradient is wrong and some cannot be told; a subclass of ``GradcheckError``.
         GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs or computes
-            in less than float64, or if no element could be checked.
-        TypeError: if an input is not float64, or if there is nothing to check.
+            in less than float64 for float64 inputs, or if no element could be checked.
+        TypeError: if an input is complex, or if there is nothing to check.
         ValueError: for invalid settings.
 
     Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982); the
@@ -98,6 +101,8 @@ def gradcheck(
     error = report.error()
     if error is not None:
         raise error
+    for finding in report.findings:
+        warnings.warn(str(finding), GradcheckWarning, stacklevel=2)
     for argument in report.arguments:
         for kink_found in argument.kinks[:3]:
             message = f"not checked, {argument.name} has a kink: {kink_found}"
@@ -154,32 +159,30 @@ def problem_of(fn, inputs, params=(), dtype=None):
             raise TypeError(
                 f"{argument.name} is {given}: gradients of complex numbers are not checked"
             )
-        if given != np.float64:
-            digits = np.finfo(given).precision
+        if argument.precision not in UNIT_ROUNDOFFS:
             raise TypeError(
-                f"{argument.name} is {given}, whose {digits} digits are too few for a difference quotient: a step of "
-                "1e-6 vanishes in the rounding of 1, and even the best step errs by 1e-5. Pass float64, or "
-                "upcast=True to check a float64 copy."
+                f"{argument.name} is {argument.precision}: expected one of {', '.join(UNIT_ROUNDOFFS)}"
             )
     return problem
 
 
 def report_of(problem, settings, cotangent=None, find_fault=False):
-    """The ``Report`` of a ``Problem``: the check itself, whatever the framework."""
+    """The ``Report`` of a ``Problem``: the check itself, whatever the framework.
+
+    A problem in low precision is checked at a float64 copy of the point, and its own gradient is held against that.
+    """
+    if is_low(problem):
+        return _low_precision_report(problem, settings, cotangent, find_fault)
     with problem.running():
         started = problem.evaluations
         base = _validated_values(problem, calls=2 if settings.mode == "full" else 1)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports = _measured(problem, cotangents, settings, base, started)
+        reports, findings = _first_order(problem, cotangents, settings, base, started)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
         if settings.order == 2 and not any(report.failures for report in reports):
-            started = problem.evaluations
-            second = problem.second_order(cotangents)
-            base = second.values()
-            seconds = _cotangents(base, None, settings.seed, purpose="second cotangent")
-            reports += _measured(second, seconds, settings, base, started)
+            reports += _second_order(problem, cotangents, settings)
         checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
         if checked and checked == kinks:
             kink_found = next(report for report in reports if report.kinks).kinks[0]
@@ -193,9 +196,9 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
             mode=settings.mode,
             operations=problem.operations(),
             call=problem.call,
-            findings=problem.findings,
+            findings=findings,
         )
-        if not report.passed:
+        if any(argument.failures for argument in reports):
             _assert_deterministic(problem, base=None)
             if find_fault:
                 report.searched = bool(report.operations)
@@ -204,18 +207,72 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
     return report
 
 
-def _measured(problem, cotangents, settings, base, started):
+def _low_precision_report(low, settings, cotangent, find_fault):
+    """The report of the float64 copy, with the ``Precision`` of the low-precision gradients and their findings."""
+    with low.running():
+        outputs = low.values()
+    wide = [np.asarray(value, np.float64) for value in outputs]
+    cotangents = _cotangents(wide, cotangent, settings.seed, purpose="cotangent")
+    rounded = [c.astype(value.dtype) for c, value in zip(cotangents, outputs, strict=True)]
+    cotangents = [c.astype(np.float64) for c in rounded]
+    exact = low.with_dtype(np.float64)
+    exact.call = low.call
+    report = report_of(exact, settings, cotangents, find_fault)
+    measured = measure_precision(low, exact, rounded, cotangents)
+    firsts = [argument for argument in report.arguments if argument.order == 1]
+    for argument, source, precision in zip(firsts, low.arguments, measured, strict=True):
+        argument.dtype, argument.precision = source.precision, precision
+    with low.running():
+        returned = low.gradients(rounded)
+        held = [None if gradient is None else gradient.copy() for gradient in returned]
+        report.findings += findings_of(low, rounded, returned, held)
+    report.evaluations = exact.evaluations + low.evaluations
+    return report
+
+
+def _first_order(problem, cotangents, settings, base, started):
+    """The ``ArgumentReport``s, and the ``Finding``s."""
+    returned = problem.gradients(cotangents)
+    _assert_shapes(problem, returned)
+    # Copies: a backward pass may write its next gradients into the arrays that it returned.
+    analytic = [None if gradient is None else gradient.copy() for gradient in returned]
+    spent = problem.evaluations - started + 1  # findings_of makes one more
+    reports = _measured(problem, cotangents, settings, base, analytic, spent)
+    return reports, findings_of(problem, cotangents, returned, analytic)
+
+
+def _second_order(problem, cotangents, settings):
+    """The ``ArgumentReport``s of the gradients of the gradients."""
+    started = problem.evaluations
+    second = problem.second_order(cotangents)
+    base = second.values()
+    cotangents = _cotangents(base, None, settings.seed, purpose="second cotangent")
+    analytic = second.gradients(cotangents)
+    return _measured(second, cotangents, settings, base, analytic, second.evaluations - started)
+
+
+def _measured(problem, cotangents, settings, base, analytic, spent):
     """The ``ArgumentReport``s of one order."""
-    analytic = problem.gradients(cotangents)
     assert_unchanged(problem)
     _assert_shapes(problem, analytic)
     if settings.mode == "fast":
-        left = MAX_EVALUATIONS - (problem.evaluations - started)
+        left = MAX_EVALUATIONS - spent
         reports = measure_directions(problem, cotangents, settings, base, analytic, left)
     else:
         reports = measure_elements(problem, cotangents, settings, base, analytic)
     assert_unchanged(problem)
     return reports
+
+
+def _assert_shapes(problem, gradients):
+    for argument, gradient in zip(problem.arguments, gradients, strict=True):
+        if gradient is not None and gradient.shape != argument.shape:
+            raise GradcheckError(
+                f"the gradient of {argument.name} has the shape {gradient.shape}, expected {argument.shape}, "
+                f"the shape of {argument.name}",
+                op=problem.name,
+                argument=argument.name,
+            )
 
 
 def assert_unchanged(problem):

@@ -18,7 +18,8 @@ class Argument:
 
     ``start`` is the point, a NumPy array. ``array`` is the working copy, which the checker moves. Its elements do not
     overlap in memory (in an expanded input one element would move in several places), but the order of its axes is
-    kept, so that a transposed input stays so.
+    kept, so that a transposed input stays so. ``precision`` is the name of the dtype that the function gets: that of
+    ``start``, unless NumPy has no such dtype, as for bfloat16, and ``start`` is wider.
 
     >>> argument = Argument("x", np.array([1.0, 2.0]))
     >>> argument.move((1,), 0.5)
@@ -26,9 +27,10 @@ class Argument:
     ([1.0, 2.5], [1.0, 2.0])
     """
 
-    def __init__(self, name, values, dtype=None):
+    def __init__(self, name, values, dtype=None, precision=None):
         self.name = name
         self.start = np.array(values, dtype=dtype, order="K")
+        self.precision = precision or self.start.dtype.name
         self.array = self.start.copy(order="K")
 
     @property

@@ -110,7 +110,7 @@ class TorchProblem(Problem):
         for argument in self.arguments:
             if argument.parameter is not None:
                 tensors[argument] = argument.parameter
-                argument.parameter.data = argument.tensor(strided)
+                argument.parameter.data = argument.tensor()
             else:
                 tensors[argument] = argument.tensor(strided).requires_grad_()
         passed = iter([tensors[s] if isinstance(s, Argument) else s for s in self._slots])

@@ -1,0 +1,141 @@
+"""What is wrong with a backward pass other than a value: state, undefined memory, strides, dtypes.
+
+The backward pass runs once more at the point, late in the check, with inputs that are not contiguous and with
+undefined memory full of NaN. If it gives the gradients of the first run, none of this matters. Otherwise the runs are
+taken apart: plain, strided, with NaN in undefined memory.
+"""
+
+import numpy as np
+
+from .precision import UNIT_ROUNDOFFS
+from .report import Finding
+
+# How much another order of summation may change: of the largest entry of a gradient, and of those of all arguments,
+# for a gradient that is zero but for rounding. In low precision, units in the last place.
+_SAME, _SAME_AS_ALL = 1e-10, 1e-13
+_SAME_ULP = 100
+
+
+def findings_of(problem, cotangents, returned, analytic):
+    """The ``Finding``s of a problem, those that its adapter made included.
+
+    Args:
+        returned: the gradients of the first run, as they were returned.
+        analytic: what these arrays held then.
+    """
+    found = [*_of_kept_arrays(problem, returned, analytic), *_of_dtypes(problem, returned)]
+    with problem.undefined_memory():
+        again = problem.gradients(cotangents, strided=True)
+    floor = _floor(analytic)
+    if not all(_same(one, other, floor) for one, other in zip(analytic, again, strict=True)):
+        found.append(_taken_apart(problem, cotangents, analytic, floor))
+    return problem.findings + found
+
+
+def _taken_apart(problem, cotangents, first, floor):
+    """The finding for gradients that differ from those of the first run."""
+    plain = [_copies(problem.gradients(cotangents)) for _ in range(3)]
+    for argument, one, *others in zip(problem.arguments, first, *plain, strict=True):
+        if not all(_same(one, other, floor) for other in others):
+            return _of_repetition(argument.name, one, *others, floor)
+    strided = problem.gradients(cotangents, strided=True)
+    for argument, one, other in zip(problem.arguments, first, strided, strict=True):
+        if not _same(one, other, floor):
+            text = (
+                f"the gradient of {argument.name} differs by {_distance(one, other):.3g} for inputs and cotangents "
+                "that are equal in value and not contiguous in memory"
+            )
+            return Finding("depends on strides", argument.name, text)
+    with problem.undefined_memory():
+        poisoned = problem.gradients(cotangents)
+    for argument, one, other in zip(problem.arguments, first, poisoned, strict=True):
+        if not _same(one, other, floor):
+            text = (
+                f"the gradient of {argument.name} depends on memory that was allocated and never written: "
+                "use zeros instead of empty, or fill the buffer"
+            )
+            return Finding("undefined buffer", argument.name, text)
+    text = "one of several equal calls gave other gradients than the rest"
+    return Finding("not deterministic", None, text)
+
+
+def _of_repetition(name, first, second, third, fourth, floor):
+    """The finding for a gradient that differs from the first in later calls, of which three in a row are given."""
+    if _shapes_agree(first, second, third, fourth):
+        step = third.astype(np.float64) - second
+        if _same(fourth - third, step, floor) and _is_multiple(step, first, floor):
+            text = (
+                f"each call adds to the gradient of {name} that the call before left: "
+                "return a new array, or start from zeros"
+            )
+            return Finding("adds into a gradient", name, text)
+    if _same(second, third, floor) and _same(third, fourth, floor):
+        text = f"the gradient of {name} depends on calls at other points: something is kept from one to the next"
+        return Finding("keeps state", name, text)
+    text = f"two calls with the same inputs give gradients of {name} that differ by {_distance(third, fourth):.3g}"
+    return Finding("not deterministic", name, text)
+
+
+def _copies(gradients):
+    return [None if gradient is None else gradient.copy() for gradient in gradients]
+
+
+def _of_kept_arrays(problem, returned, analytic):
+    """A backward pass that writes its next gradient into the array that it returned before."""
+    for argument, gradient, held in zip(problem.arguments, returned, analytic, strict=True):
+        if gradient is not None and not np.array_equal(gradient, held, equal_nan=True):
+            text = f"a later call changes the gradient of {argument.name} returned before: return a new array"
+            yield Finding("keeps state", argument.name, text)
+
+
+def _of_dtypes(problem, returned):
+    for argument, gradient in zip(problem.arguments, returned, strict=True):
+        if gradient is None:
+            continue
+        wanted = argument.start.dtype.newbyteorder("=")
+        if gradient.dtype.newbyteorder("=") != wanted:
+            text = (
+                f"the gradient of {argument.name} is {gradient.dtype}, expected its dtype, {wanted}"
+            )
+            yield Finding("wrong dtype", argument.name, text)
+
+
+def _same(one, other, floor):
+    if one is None or other is None:
+        return one is other
+    if one.shape != other.shape:
+        return False
+    tolerance = max(_SAME, _SAME_ULP * 2 * UNIT_ROUNDOFFS.get(one.dtype.name, 0.0))
+    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    return np.allclose(one, other, rtol=0.0, atol=tolerance * _largest(one) + floor, equal_nan=True)
+
+
+def _floor(gradients):
+    known = [gradient for gradient in gradients if gradient is not None]
+    units = [UNIT_ROUNDOFFS.get(gradient.dtype.name, 0.0) for gradient in known]
+    relative = max(_SAME_AS_ALL, max(units, default=0.0))
+    return relative * max(map(_largest, known), default=0.0)
+
+
+def _largest(gradient):
+    sizes = np.abs(np.asarray(gradient, np.float64))
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
+def _shapes_agree(*arrays):
+    return all(array is not None and array.shape == arrays[0].shape for array in arrays)
+
+
+def _is_multiple(step, gradient, floor):
+    """Whether every call adds the same array again, and that array is the gradient, up to a factor."""
+    size = float(np.sum(gradient.astype(np.float64) ** 2))
+    if not size:
+        return False
+    factor = float(np.sum(step * gradient)) / size
+    return factor > 0 and _same(step, factor * gradient, floor)
+
+
+def _distance(one, other):
+    if not _shapes_agree(one, other):
+        return np.inf
+    return float(np.max(np.abs(one - other), initial=0.0))
