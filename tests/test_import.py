@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 import types
@@ -132,6 +133,16 @@ def test_an_editable_install_is_a_plain_path():
     settings = configparser.ConfigParser()
     settings.read(Path(__file__).parents[1] / "setup.cfg")
     assert settings["options"]["package_dir"].split() == ["=", "."]
+
+
+def test_all_package_data_that_the_metadata_names_exists():
+    settings = configparser.ConfigParser()
+    settings.read(Path(__file__).parents[1] / "setup.cfg")
+    package = Path(ta.__file__).parent
+    for name, patterns in settings["options.package_data"].items():
+        folder = package if name == "*" else package.parent / name.replace(".", "/")
+        for pattern in re.split(r"[,\s]+", patterns.strip()):
+            assert any(folder.rglob(pattern)), f"{name} has no {pattern}"
 
 
 def test_public_functions_are_functions_and_their_modules_have_other_names():

@@ -108,7 +108,7 @@ def test_OP_10_parameters_can_be_gone_through_again(device):
 def test_OP_10_an_optimiser_refuses_a_generator_that_is_used_up(device):
     parameters = (parameter for parameter in Tied(device).parameters())
     list(parameters)
-    with pytest.raises(ValueError, match="generator already used up"):
+    with pytest.raises(ValueError, match="exhausted generator"):
         optim.SGD(parameters)
 
 

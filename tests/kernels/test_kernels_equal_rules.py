@@ -3,6 +3,7 @@
 The kernels are found by asking the register. One that has no cases here fails, and so does one that declines a case.
 """
 
+import inspect
 import math
 
 import numpy as np
@@ -253,6 +254,17 @@ def compare(name, kind, case, arrays, dtype, draw_g):
         compared += 1
         assert_close(found, wanted, dtype, f"cotangent of input {position}")
     assert compared
+
+
+@pytest.mark.parametrize(("name", "kind"), sorted(registered_kernels()))
+def test_a_kernel_has_the_parameters_and_defaults_of_its_rule(name, kind):
+    kernel, rule = (
+        inspect.signature(function).parameters
+        for function in (registered_kernels()[name, kind][0], PRIMITIVES[name].forward)
+    )
+    for parameter in kernel.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            assert parameter.default == rule[parameter.name].default
 
 
 @ALL

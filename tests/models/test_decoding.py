@@ -60,7 +60,7 @@ def decode(model, ids, count, cache=None):
         {},
         {"bias": False, "qk_norm": True, "activation": "gelu_tanh"},
         {"norm": "post", "activation": "relu", "tie_head": False},
-        {"normalisation": "rms_norm", "activation": "relu_squared", "qk_norm": True},
+        {"norm_kind": "rms_norm", "activation": "relu_squared", "qk_norm": True},
         {"activation": "silu", "attention": "flash", "feed_forward_dim": 12},
     ],
 )

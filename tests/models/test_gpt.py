@@ -331,7 +331,7 @@ def test_the_config_survives_json():
         ({"positions": "spiral"}, "positions must be one of rotary.*'spiral'"),
         ({"activation": "tan"}, "activation must be one of"),
         ({"norm": "middle"}, "norm must be one of pre, post"),
-        ({"normalisation": "batch"}, "normalisation must be"),
+        ({"norm_kind": "batch"}, "norm_kind must be"),
         ({"attention": "fast"}, "unknown attention kind 'fast': expected one of .*dense"),
         (
             {"positions": "rotary", "heads": 128},

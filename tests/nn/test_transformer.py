@@ -26,7 +26,7 @@ def test_post_norm_normalises_each_sum(device, x):
 
 
 def test_pre_norm_normalises_each_layers_input_and_leaves_the_stream_alone(device, x):
-    layer = block(device, norm="pre", normalisation="rms_norm")
+    layer = block(device, norm="pre", norm_kind="rms_norm")
     h = x + layer.attention(layer.norm1(x))
     expected = h + layer.feed_forward(layer.norm2(h))
     np.testing.assert_array_equal(layer(x).numpy(), expected.numpy())
@@ -52,4 +52,4 @@ def test_an_unknown_norm_is_refused():
     with pytest.raises(ValueError, match="'middle'"):
         nn.TransformerBlock(8, 2, norm="middle")
     with pytest.raises(ValueError, match="'batch_norm'"):
-        nn.TransformerBlock(8, 2, normalisation="batch_norm")
+        nn.TransformerBlock(8, 2, norm_kind="batch_norm")

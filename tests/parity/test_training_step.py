@@ -23,7 +23,7 @@ CONFIGS = {
         "qk_norm": True,
         "bias": False,
         "activation": "relu_squared",
-        "normalisation": "rms_norm",
+        "norm_kind": "rms_norm",
     },
     "post-norm, sinusoidal": {"positions": "sinusoidal", "norm": "post", "activation": "silu"},
 }
@@ -43,7 +43,7 @@ class TorchGPT:
 
     def norm(self, x, name):
         weight, bias = (self.parameters.get(f"{name}.{part}") for part in ("weight", "bias"))
-        if self.config.normalisation == "rms_norm":
+        if self.config.norm_kind == "rms_norm":
             return functional.rms_norm(x, weight.shape, weight, eps=1e-5)
         return functional.layer_norm(x, weight.shape, weight, bias)
 

@@ -12,6 +12,7 @@ from tinyattn.backend import Random
 from tinyattn.data import InputError
 from tinyattn.train.build import MODELS, build_model
 from tinyattn.train.config import (
+    FORMER_NAMES,
     GROUPS,
     PRESETS,
     config_to_json,
@@ -121,7 +122,11 @@ EARLIER_RUNS = json.loads(Path(__file__).with_name("earlier_runs.json").read_tex
 def test_a_run_written_before_is_the_model_it_was(name):
     earlier = EARLIER_RUNS[name]
     config = make_config(options_from_json(json.dumps(earlier["config"])))
-    stored = {name: value for group in earlier["config"].values() for name, value in group.items()}
+    stored = {
+        FORMER_NAMES.get(name, name): value
+        for group in earlier["config"].values()
+        for name, value in group.items()
+    }
     assert flatten(config) | stored == flatten(config)
     model = make_model(config, 28, Random(0)).eval()
     shapes = {name: "x".join(map(str, p.shape)) for name, p in model.named_parameters()}

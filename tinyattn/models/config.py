@@ -19,6 +19,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("n_head", "n_heads", "num_heads", "num_attention_heads"), "heads"),
     **dict.fromkeys(("n_embd", "d_model", "embed_dim", "hidden_size"), "dim"),
     **dict.fromkeys(("n_ctx", "n_positions", "context_length", "max_seq_len"), "block_size"),
+    "normalisation": "norm_kind",
     **dict.fromkeys(("n_inner", "d_ff", "dim_feedforward"), "feed_forward_dim"),
 }
 
@@ -78,7 +79,7 @@ class TransformerOptions(FeedForwardOptions):
     norm: Literal["pre", "post"] | None = None
     """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, post for the encoder."""
 
-    normalisation: Literal["layer_norm", "rms_norm"] = "layer_norm"
+    norm_kind: Literal["layer_norm", "rms_norm"] = "layer_norm"
     """Normalisation layer."""
 
     qk_norm: bool = True

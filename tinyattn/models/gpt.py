@@ -35,7 +35,7 @@ class GPTConfig(TransformerConfig):
             "positions": "learned",
             "activation": "gelu_tanh",
             "norm": "pre",
-            "normalisation": "layer_norm",
+            "norm_kind": "layer_norm",
             "qk_norm": False,
             "tie_head": True,
         }

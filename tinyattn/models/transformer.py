@@ -66,7 +66,7 @@ class Transformer(LanguageModel):
                 config.dim,
                 config.heads,
                 norm=norm,
-                normalisation=config.normalisation,
+                norm_kind=config.norm_kind,
                 feed_forward_dim=config.feed_forward_dim,
                 activation=config.activation,
                 dropout=config.dropout,
@@ -82,7 +82,7 @@ class Transformer(LanguageModel):
         )
         # Post-norm blocks already end with a norm.
         has_norm = norm == "pre"
-        self.norm = make_norm(config.normalisation, config.dim, config.bias) if has_norm else None
+        self.norm = make_norm(config.norm_kind, config.dim, config.bias) if has_norm else None
         self.head = (
             None if config.tie_head else Linear(config.dim, config.vocabulary_size, bias=False)
         )

@@ -71,7 +71,7 @@ def make_norm(kind, dim, bias=True):
         return LayerNorm(dim, bias=bias)
     if kind == "rms_norm":
         return RMSNorm(dim, eps=1e-5)
-    raise ValueError(f'normalisation must be "layer_norm" or "rms_norm", got {kind!r}')
+    raise ValueError(f'norm_kind must be "layer_norm" or "rms_norm", got {kind!r}')
 
 
 def _as_shape(lengths):

@@ -21,7 +21,7 @@ class TransformerBlock(Module):
         dim: length of a token's vector.
         heads: number of attention heads.
         norm: ``"pre"`` or ``"post"``.
-        normalisation: ``"layer_norm"`` or ``"rms_norm"``.
+        norm_kind: ``"layer_norm"`` or ``"rms_norm"``.
         feed_forward_dim: width of the feed-forward layer, 4 dim by default.
         activation: its nonlinearity: see ``Activation``.
         dropout: dropout probability of both layers' outputs, and of attention weights if the kind supports it.
@@ -42,7 +42,7 @@ class TransformerBlock(Module):
         heads,
         *,
         norm="pre",
-        normalisation="layer_norm",
+        norm_kind="layer_norm",
         feed_forward_dim=None,
         activation="gelu",
         dropout=0.0,
@@ -52,12 +52,12 @@ class TransformerBlock(Module):
         if norm not in ("pre", "post"):
             raise ValueError(f'norm must be "pre" or "post", got {norm!r}')
         self.norm = norm
-        self.norm1 = make_norm(normalisation, dim, bias)
+        self.norm1 = make_norm(norm_kind, dim, bias)
         kind = attention_kind(attention.get("kind", "auto"))
         attention["dropout"] = dropout if kind.supports("dropout") else 0.0
         self.attention = MultiHeadAttention(dim, heads, bias=bias, **attention)
         self.dropout = Dropout(dropout)
-        self.norm2 = make_norm(normalisation, dim, bias)
+        self.norm2 = make_norm(norm_kind, dim, bias)
         self.feed_forward = FeedForward(dim, feed_forward_dim, activation, bias, dropout)
 
     def forward(self, x, *, mask=None, cache=None, positions=None):

@@ -218,6 +218,10 @@ def _spell(name, value):
     return f"{option(name)} {value}"
 
 
+# Options that a configuration file may still call by a former name.
+FORMER_NAMES = {"normalisation": "norm_kind"}
+
+
 def make_config(options=None, **more):
     """A checked configuration from a flat dict of options, above the preset it names.
 
@@ -304,7 +308,7 @@ def options_from_json(text, name="the configuration"):
             options.update(value)
         else:
             options[key] = value
-    return options
+    return {FORMER_NAMES.get(name, name): value for name, value in options.items()}
 
 
 def check_config(config):
