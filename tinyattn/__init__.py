@@ -1,14 +1,14 @@
-"""tinyattn: attention whose every backward pass can be read, checked, watched, and trained fast.
+"""tinyattn: an autograd engine and a small GPT on NumPy, with backward passes that can be read and checked.
 
-The package imports NumPy and nothing else. ``import tinyattn as ta``; array functions follow NumPy's names
-and arguments, networks and optimisers PyTorch's. The parts above the operations are imported when they are first used.
+By convention, ``import tinyattn as ta``. Array functions have NumPy's names and arguments, layers and optimizers
+PyTorch's. The import needs NumPy only; the packages above the operations are imported on first use.
 """
 
 import importlib
 
-from .startup import leave_quietly as _leave_quietly
+from .startup import exit_on_interrupt as _exit_on_interrupt
 
-_leave_quietly()  # before NumPy is imported
+_exit_on_interrupt()  # before NumPy is imported
 
 # ruff: noqa: E402
 from . import kernels
@@ -34,7 +34,7 @@ from .ops import *  # noqa: F403  (the names in ops.__all__, each documented whe
 __version__ = "0.1.0"
 
 _MODULES = ("data", "models", "nn", "optim", "study", "train")
-# Where the names come from that are imported at their first use.
+# Modules of the names that are imported on first use.
 _PLACES = {
     "GradcheckError": "checker",
     "GradcheckInconclusive": "checker",

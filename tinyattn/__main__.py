@@ -1,4 +1,4 @@
-"""``python -m tinyattn``: the command without its entry point."""
+"""``python -m tinyattn``: run the command without its entry point."""
 
 import sys
 

@@ -1,12 +1,12 @@
-"""What messages about a user's value are made of: the value, not too long, and names that were perhaps meant."""
+"""Parts of error messages: the given value, truncated if long, and suggestions of similar names."""
 
 import difflib
 
-LONGEST = 80  # characters of a value that a message repeats
+LONGEST = 80  # longest text repeated in full [characters]
 
 
 def shown(value):
-    """A value as a message repeats it: what Python writes for it, or the beginning of that where it is long.
+    """``repr`` of a value, truncated if long; large integers as their number of digits.
 
     >>> shown("a"), shown(1.5), shown(10**30)
     ("'a'", '1.5', 'a whole number of 31 digits')
@@ -20,14 +20,14 @@ def shown(value):
 
 
 def shortened(text):
-    """``text``, or its beginning and its length where it is long."""
+    """``text``, truncated to its beginning and length if long."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 20]}... ({len(text):,} characters)"
 
 
 def did_you_mean(word, names, cutoff=0.6):
-    """``"did you mean a or b?"``: up to three of the ``nearest`` names, or ``""`` where none is near.
+    """``"did you mean a or b?"`` with up to three of the ``nearest`` names, or ``""`` if there are none.
 
     >>> did_you_mean("sofmax", ["softmax", "log_softmax", "exp"])
     'did you mean softmax or log_softmax?'
@@ -37,27 +37,27 @@ def did_you_mean(word, names, cutoff=0.6):
 
 
 def nearest(word, names, cutoff=0.6):
-    """Those of ``names`` that ``word`` may be meant for, the likeliest first.
+    """The ``names`` similar to ``word``, the most likely first.
 
-    A name is near where ``word`` is the first letters of its parts, or begins it, or is spelt alike.
+    A name is similar if ``word`` consists of the initials of its parts, is a prefix of it, or is a close match.
 
     Args:
-        word: what was given.
-        names: what there is; upper and lower case, hyphen and underscore are the same.
-        cutoff: how much alike is near, from 0 to 1, as ``difflib.get_close_matches`` has it.
+        word: the given name.
+        names: the valid names; case is ignored, and hyphens and underscores are equal.
+        cutoff: smallest similarity of a close match, from 0 to 1, as in ``difflib.get_close_matches``.
 
     >>> nearest("lr", ["layers", "learning-rate"]), nearest("temp", ["temperature"])
     (['learning-rate'], ['temperature'])
     """
-    word = _plain(word)
-    by_plain = {_plain(name): name for name in names}
-    initials = [n for p, n in by_plain.items() if "-" in p and word == _initials(p)]
-    begun = [n for p, n in by_plain.items() if len(word) > 1 and p.startswith(word)]
-    alike = difflib.get_close_matches(word, by_plain, n=3, cutoff=cutoff)
-    return list(dict.fromkeys([*initials, *begun, *(by_plain[p] for p in alike)]))
+    word = _normalised(word)
+    by_key = {_normalised(name): name for name in names}
+    initials = [name for key, name in by_key.items() if "-" in key and word == _initials(key)]
+    prefixed = [name for key, name in by_key.items() if len(word) > 1 and key.startswith(word)]
+    close = difflib.get_close_matches(word, by_key, n=3, cutoff=cutoff)
+    return list(dict.fromkeys([*initials, *prefixed, *(by_key[key] for key in close)]))
 
 
-def _plain(name):
+def _normalised(name):
     return name.lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""Types of settings with their range, and the check that the values of a dataclass are within it."""
+"""Numeric types with a range for the fields of dataclasses, and their validation."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from .error_messages import shown
 
 @dataclass(frozen=True)
 class Range:
-    """The values a number may have: from ``low`` to ``high``, ends included unless said otherwise."""
+    """An interval of valid values from ``low`` to ``high``, closed unless ``open_low`` or ``open_high``."""
 
     low: float
     high: float = float("inf")
@@ -25,8 +25,8 @@ class Range:
         below = value < self.high if self.open_high else value <= self.high
         return bool(above and below) and value != float("inf")
 
-    def broken_by(self, value):
-        """What ``value``, which is not in the range, must be; a limit far above is told where it is exceeded."""
+    def requirement(self, value):
+        """Describe the bound that ``value`` violates, or both bounds if ``high`` is small."""
         low = f"{'above' if self.open_low else 'at least'} {self.low:,}"
         high = f"{'below' if self.open_high else 'at most'} {self.high:,}"
         if self.high <= 256:
@@ -34,11 +34,11 @@ class Range:
         return high if self.high < value < float("inf") else low
 
 
-# More of anything than any machine does; what is above would only meet the limits of some type far from here.
-MOST = 10**9
+# Larger counts are not practical on any machine, and would overflow integer types elsewhere.
+LARGEST_COUNT = 10**9
 
-Count = Annotated[int, Range(1, MOST)]
-CountOrZero = Annotated[int, Range(0, MOST)]
+Count = Annotated[int, Range(1, LARGEST_COUNT)]
+CountOrZero = Annotated[int, Range(0, LARGEST_COUNT)]
 LayerCount = Annotated[int, Range(1, 1000)]
 FileCount = Annotated[int, Range(0, 10_000)]
 Seed = Annotated[int, Range(0, 2**64 - 1)]
@@ -51,14 +51,14 @@ Megabytes = Annotated[float, Range(0, 10_000, open_low=True)]
 
 
 def check_ranges(settings, spell=str):
-    """Check every field of a dataclass against its annotation.
+    """Validate every field of a dataclass against its annotation.
 
     Args:
         settings: an instance of a dataclass.
-        spell: how the message writes a field's name.
+        spell: function that formats a field's name in the error message.
 
     Raises:
-        ValueError: with the field's name, the values it may have, and the value given.
+        ValueError: with the field's name, its valid values, and the given value.
 
     >>> @dataclass
     ... class Settings:
@@ -97,13 +97,13 @@ def _check_value(name, value, hint):
             if limits is None or number in limits:
                 return
             infinite = kind is float and not math.isfinite(number)
-            wanted = limits.broken_by(number)
+            wanted = limits.requirement(number)
             expected[-1] = f"a finite number, {wanted}" if infinite else wanted
     raise ValueError(f"{name} must be {' or '.join(expected)}, given {shown(value)}")
 
 
 def as_float(number):
-    """``number`` as a float, infinite where it is an integer that no float comes near."""
+    """Convert ``number`` to a float; integers that overflow become infinite."""
     try:
         return float(number)
     except OverflowError:
@@ -120,7 +120,7 @@ _KINDS = {
 
 
 def _alternatives(hint, notes=()):
-    """The types that a hint allows, each with the notes on it, of which the command line has its own."""
+    """Yield each type of a union with its metadata, which may include that of the command line."""
     if typing.get_origin(hint) is Annotated:
         inner, *more = typing.get_args(hint)
         yield from _alternatives(inner, (*notes, *more))
@@ -132,7 +132,7 @@ def _alternatives(hint, notes=()):
 
 
 def _is_a(value, kind):
-    """Whether ``value`` is of a type, NumPy's numbers included; no boolean is a number."""
+    """Whether ``value`` has the type ``kind``; NumPy numbers count as numbers, booleans do not."""
     kinds = {int: numbers.Integral, float: numbers.Real}
     return isinstance(value, kinds.get(kind, kind)) and (
         kind is bool or not isinstance(value, bool)

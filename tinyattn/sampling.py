@@ -1,4 +1,4 @@
-"""Text out of a trained model, a character at a time."""
+"""Text generation: temperature, top-k and nucleus sampling from a language model with a KV cache."""
 
 import functools
 import math
@@ -13,27 +13,25 @@ from .nn import evaluating
 
 
 def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
-    """The distribution that the next character is drawn from.
+    """Convert logits to the probabilities of the next character.
 
-    First the temperature divides the logits, then top-k keeps the k largest, then top-p keeps the
-    smallest set whose probability reaches p (Holtzman et al. 2020), and what is left is
-    normalised.
+    The logits are divided by the temperature. Then top-k keeps the k largest, and top-p (nucleus sampling, Holtzman et
+    al. 2020) keeps the smallest set whose total probability reaches p. The rest is normalised.
 
     Args:
-        logits: NumPy array (..., vocabulary), finite or -inf (a character that must not come).
-        temperature: 0 puts everything on the largest logit; below 1 sharpens, above 1 flattens.
-        top_k: how many characters to keep, at least 1; more than there are keeps them all. Among
-            equal logits the lowest id is kept first, so that exactly k are kept.
-        top_p: share of the probability to keep, 0 to 1; the character that crosses it is kept, so
-            that 0 keeps one and 1 keeps all. A sum that reaches it but for rounding, 16 units of the
-            logits' precision, has reached it.
+        logits: NumPy array (..., vocabulary), finite or -inf (an excluded character).
+        temperature: 0 is greedy: all probability is on the largest logit; values below 1 sharpen the distribution,
+            values above 1 flatten it.
+        top_k: number of characters to keep, at least 1; values above the vocabulary size keep all. Ties are broken by
+            the lower id, so that exactly k are kept.
+        top_p: total probability to keep, 0 to 1. The character that crosses it is kept, so that 0 keeps one and 1
+            keeps all. Sums are compared with a tolerance of 16 epsilon of the logits' dtype.
 
     Returns:
         float64 array (..., vocabulary); the last axis sums to 1.
 
     Raises:
-        ValueError: for NaN or +inf among the logits, for none above -inf, for an argument out of
-            range.
+        ValueError: if a logit is NaN or +inf, if all are -inf, or if an argument is out of range.
 
     >>> sample_probabilities(np.log([0.5, 0.3, 0.15, 0.05]), top_p=0.6).round(3).tolist()
     [0.625, 0.375, 0.0, 0.0]
@@ -43,8 +41,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     rounding = 16 * np.finfo(logits.dtype).eps if logits.dtype.kind == "f" else 0.0
     logits = logits.astype(np.float64)
     _check_logits(logits)
-    # Ids from the largest logit to the smallest; a stable sort leaves equal ones in the order of
-    # ids.
+    # Ids from the largest logit to the smallest; the stable sort keeps ties in the order of ids.
     order = np.argsort(-logits, axis=-1, kind="stable")
     ranked = np.take_along_axis(logits, order, axis=-1)
     ranked = ranked - ranked[..., :1]
@@ -54,12 +51,14 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     else:
         if top_k is not None:
             ranked[..., int(top_k) :] = -np.inf
-        with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
+        with np.errstate(over="ignore"):  # with a tiny temperature all but the largest become -inf
             p = np.exp(ranked / temperature)
         p /= p.sum(axis=-1, keepdims=True)
         if top_p is not None and top_p < 1:
-            before = np.full_like(p, -1.0)  # the first is kept even for top_p = 0
-            before[..., 1:] = np.cumsum(p, axis=-1)[..., :-1]  # probability of what ranks higher
+            before = np.full_like(p, -1.0)  # the first is kept even if top_p is 0
+            before[..., 1:] = np.cumsum(p, axis=-1)[
+                ..., :-1
+            ]  # total probability of the higher ranks
             p = np.where(before < top_p - rounding, p, 0.0)
             p /= p.sum(axis=-1, keepdims=True)
     result = np.empty_like(p)
@@ -68,7 +67,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
-    """Raise a ValueError that names the first of the three arguments that is out of range."""
+    """Raise a ValueError for the first argument that is out of range."""
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise ValueError(f"temperature must be a finite number of at least 0, given {temperature}")
     if top_k is not None and (top_k != int(top_k) or top_k < 1):
@@ -84,18 +83,18 @@ def _check_logits(logits):
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
-            f"{int(wrong.sum())} of {logits.size} logits cannot be sampled from, "
-            f"the first is {logits[place]} at {place}: the model is broken"
+            f"{int(wrong.sum())} of {logits.size} logits are NaN or inf and cannot be sampled from, "
+            f"the first is {logits[place]} at {place}: check the model's weights"
         )
     if (logits.max(axis=-1) == -np.inf).any():
-        raise ValueError("every logit is -inf: no character is left to sample")
+        raise ValueError("every logit is -inf: expected at least one finite logit")
 
 
 def draw(p, random):
-    """One id for each distribution in ``p``, float64 (..., vocabulary), by its cumulative sum.
+    """Draw one id from each distribution in ``p``, float64 (..., vocabulary), by inverse transform sampling.
 
-    Dividing by the sum here makes any rounding of ``p`` harmless, and a probability of 0 is
-    never drawn.
+    The cumulative sum is normalised by its total, so that rounding errors in ``p`` are harmless. Ids with probability
+    0 are never drawn.
 
     >>> int(draw(np.array([0.0, 1.0, 0.0]), Random(0)))
     1
@@ -103,15 +102,15 @@ def draw(p, random):
     cumulative = np.cumsum(p, axis=-1, dtype=np.float64)
     total = cumulative[..., -1:]
     threshold = random.uniform(size=p.shape[:-1] + (1,)) * total
-    last = np.argmax(cumulative == total, axis=-1)  # the product above may round up to the total
+    last = np.argmax(cumulative == total, axis=-1)  # the threshold may round up to the total
     return np.minimum(np.sum(cumulative <= threshold, axis=-1), last)
 
 
 def context_start(position, block_size, slide):
-    """Where the context begins from which the character at ``position`` is predicted.
+    """Start of the context window from which the character at ``position`` is predicted.
 
-    0 while everything fits. From then on it moves in jumps of ``slide`` characters, so that the
-    context holds between ``block_size - slide + 1`` and ``block_size`` characters.
+    The start is 0 until the text exceeds the block size. Then it moves in strides of ``slide`` characters, so that the
+    context has between ``block_size - slide + 1`` and ``block_size`` characters.
 
     >>> [context_start(position, 4, 1) for position in range(3, 8)]
     [0, 0, 1, 2, 3]
@@ -122,23 +121,23 @@ def context_start(position, block_size, slide):
 
 
 class ContextReader:
-    """Gives the logits for the character after a text that grows, reading every character once if it can.
+    """Computes the logits of the next character of a growing text, with a KV cache.
 
-    The keys and values of what was read are kept. When the text outgrows the context, the context's
-    beginning moves (``context_start``) and what is in it is read anew: an old key has seen, through the
-    layers, characters that are gone, and with learned positions it is at another place now. The logits
-    are therefore those of the model on the context alone, with or without a cache.
+    The cache has the keys and values of the characters processed so far. When the text exceeds the block size, the
+    context window moves (``context_start``) and the cache is recomputed: the cached keys depend, through the layers, on
+    characters outside the window, and learned positions have changed. Therefore the logits equal those of the model on
+    the context alone, with or without a cache.
 
-    Single characters are read by a ``models.Decoder`` if the model is one that it supports; the model must
-    not change between two of them.
+    Single characters are processed by a ``models.Decoder`` if it supports the model. The model must not change between
+    calls.
 
     Args:
-        model: ids (batch, characters) to logits; takes ``cache=`` where ``use_cache``.
-        block_size: the longest context the model takes.
-        slide: how far the beginning moves at a time, 1 to block_size. 1 keeps as much context as there
-            can be and reads it anew for each character; half a block costs a few characters of context
-            and reads most of them once.
-        use_cache: False reads the whole context for every character.
+        model: maps ids (batch, characters) to logits; accepts ``cache=`` if ``use_cache``.
+        block_size: longest context of the model.
+        slide: stride of the context window, 1 to block_size. Trade-off: 1 keeps the longest context, but recomputes the
+            cache for each character beyond the block size; half a block processes most characters once with a
+            context that is shorter at times.
+        use_cache: False processes the whole context for every character.
     """
 
     def __init__(self, model, block_size, slide=1, use_cache=True):
@@ -154,14 +153,14 @@ class ContextReader:
         self._cache = None
 
     def logits(self, ids):
-        """The logits after the list ``ids``, which begins with the one of the call before: (vocabulary,)."""
+        """Logits (vocabulary,) after the list ``ids``, which extends that of the previous call."""
         start = context_start(len(ids), self.block_size, self.slide)
         if self.use_cache and (self._cache is None or start != self._start):
             self._start = start
             self._cache = self.model.cache()
-        read = self._cache.length if self.use_cache else 0
-        new = ids[start + read :]
-        if read and len(new) == 1 and self._decoder is not None:
+        cached = self._cache.length if self.use_cache else 0
+        new = ids[start + cached :]
+        if cached and len(new) == 1 and self._decoder is not None:
             return self._decoder(new[0], self._cache)
         new = get_backend(self.model.device).asarray(np.array([new], dtype=np.int64))
         with evaluating(self._modules), no_grad():
@@ -189,22 +188,22 @@ def generate(
     slide=1,
     use_cache=True,
 ):
-    """Continue a text: an iterator over ``length`` ids, each made when it is asked for.
+    """Generate a continuation of a text: an iterator over ``length`` ids, each computed on demand.
 
-    The model is in evaluation mode while it computes, and in its own mode between two ids. Its parameters, modules and
-    hooks must not change before the last one.
+    The model is switched to eval mode while it computes, and back between two ids. Its parameters, modules and hooks
+    must not change during the iteration.
 
     Args:
         model: a language model such as ``models.GPT``, with ``config.block_size`` and ``cache()``.
-        ids: the text so far, at least one id.
-        length: how many ids to make.
+        ids: the prompt, at least one id.
+        length: number of ids to generate.
         temperature, top_k, top_p: as in ``sample_probabilities``.
-        random: the stream to draw from (``tinyattn.backend.Random``); a new one by default.
+        random: random stream (``tinyattn.backend.Random``); a new one by default.
         slide, use_cache: as in ``ContextReader``.
 
     Raises:
-        ValueError: for an empty text, an argument out of range, or a model whose logits are NaN.
-        TypeError: for ids that are no integers, and a model without ``cache()``.
+        ValueError: for an empty prompt, an argument out of range, or logits that are NaN or +inf.
+        TypeError: for ids that are not integers, and for a model without ``cache()``.
 
     >>> import tinyattn as ta
     >>> config = ta.models.GPTConfig(vocabulary_size=5, block_size=4, layers=1, heads=1, dim=4)
@@ -214,17 +213,18 @@ def generate(
     check_sampling(temperature, top_k, top_p)
     ids = [_whole_number(i, "an id") for i in listed(ids, "ids")]
     if not ids:
-        raise ValueError("there is nothing to continue: give at least one id")
+        raise ValueError("the prompt is empty: expected at least one id")
     length = _whole_number(length, "length")
     if length < 0:
         raise ValueError(f"length must be at least 0, given {length}")
     if use_cache and not hasattr(model, "cache"):
         raise TypeError(
-            f"a {type(model).__name__} has no cache() and cannot continue a text: expected a language model such as "
-            "GPT, or use_cache=False"
+            f"{type(model).__name__} has no cache(): expected a language model such as GPT, or use_cache=False"
         )
     if random is not None and not hasattr(random, "uniform"):
-        raise TypeError(f"random must be a stream such as Random({random!r}), given {random!r}")
+        raise TypeError(
+            f"random must be a random stream such as Random({random!r}), given {random!r}"
+        )
     reader = ContextReader(model, model.config.block_size, slide, use_cache)
     return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random())
 

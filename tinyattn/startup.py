@@ -1,9 +1,8 @@
-"""What Ctrl-C does while the command is still importing: it ends the process at once, without a word, status 130.
+"""Handling of Ctrl-C (SIGINT) while the command imports its modules: exit silently with status 130.
 
-The package is imported before any line of the command runs, and an interruption in the middle of NumPy's import shows
-a traceback, or is taken for an import that failed. ``tinyattn/__init__.py`` therefore calls ``leave_quietly`` before
-it imports anything else. It does something only where the program is the command: a program of the user's keeps its
-handlers.
+An interruption during the import of NumPy prints a traceback, or is reported as a failed import. Therefore
+``tinyattn/__init__.py`` calls ``exit_on_interrupt`` before it imports anything else. The call has an effect in the
+command only; other programs keep their signal handlers.
 """
 
 import os
@@ -14,23 +13,23 @@ import threading
 _SCRIPTS = ("tinyattn", "tinyattn.exe", "tinyattn-script.py")
 
 
-def leave_quietly():
-    """Let Ctrl-C end the process, if that is the command and an interruption would raise a KeyboardInterrupt."""
+def exit_on_interrupt():
+    """Make Ctrl-C exit the process, if it is the command and SIGINT has Python's default handler."""
     if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, _exit)
 
 
-def be_interruptible():
-    """Let Ctrl-C raise a KeyboardInterrupt again: the imports are done, and there is work to be ended in order."""
-    if signal.getsignal(signal.SIGINT) is _leave:
+def raise_on_interrupt():
+    """Make Ctrl-C raise KeyboardInterrupt again after the imports, so that work is ended in order."""
+    if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, interrupt)
 
 
 def interrupt(number, frame):
-    """Signal handler: raise KeyboardInterrupt, but never inside a ``__del__``.
+    """Signal handler: raise KeyboardInterrupt, but never inside a finalizer (``__del__``).
 
-    Python prints and drops an exception that leaves a finalizer, so the interruption would be lost, and what the
-    finalizer had to give back too. The signal is sent again after the finalizer has returned.
+    Python prints and ignores an exception in a finalizer. The interruption would be lost, and so would the resources
+    that the finalizer releases. The signal is sent again after the finalizer has returned.
     """
     while frame is not None:
         if frame.f_code.co_name == "__del__":
@@ -42,17 +41,19 @@ def interrupt(number, frame):
 
 def _signal_main_thread(number):
     if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident, number)  # ends a system call that waits
+        signal.pthread_kill(
+            threading.main_thread().ident, number
+        )  # interrupts a blocking system call
     else:  # Windows
         signal.raise_signal(number)
 
 
-def _leave(number, frame):
+def _exit(number, frame):
     os._exit(130)
 
 
 def _is_command():
-    """Whether this is ``tinyattn`` or ``python -m tinyattn``; of the latter ``-m`` is all that argv has as yet."""
+    """Whether the program is ``tinyattn`` or ``python -m tinyattn``, whose ``argv[0]`` is ``-m`` during the import."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     if program == "-m":
         words = sys.orig_argv

@@ -53,7 +53,7 @@ def test_an_evaluation_stands_next_to_what_counting_achieves():
         "step 30/300  train 1.7500 (mean of the last 20 steps)  validation 1.8750 (best)  "
         "unigram 3.347  bigram 2.484  [1:01]\n" in text
     )
-    assert text.endswith("--- a sample after step 30\nROMEO:\n[bold]What[/bold] :smile:\n---\n")
+    assert text.endswith("--- text sample after step 30\nROMEO:\n[bold]What[/bold] :smile:\n---\n")
 
 
 def test_steps_come_at_most_every_few_seconds_where_it_is_no_terminal():

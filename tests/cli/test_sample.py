@@ -184,7 +184,7 @@ def test_weights_that_are_not_finite_are_one_sentence_in_every_command(
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
     path = run_with_weights(trained, tmp_path / "run", 10)
-    assert "cannot write: " in refuse("sample", path)
+    assert "cannot generate text: " in refuse("sample", path)
     words = ["explore", path, "--text", "quick", "-o", tmp_path / "page.html"]
     assert "numbers on this text that are not finite" in refuse(*words)
     assert not (tmp_path / "page.html").exists()

@@ -51,7 +51,7 @@ def test_positions_may_count_from_the_end(call, trained):
     [
         (["--text", "- ☃"], "☃"),
         (["--text", "the ☃"], "☃"),
-        (["--text", "the", "-o", "."], "--output . is a directory: give the name of a file"),
+        (["--text", "the", "-o", "."], "--output . is a directory: give a file name"),
         (["--text", "the", "-o", "nowhere/page.html"], "there is no directory nowhere"),
         (
             ["--text", "the fox jumps"],
@@ -80,7 +80,7 @@ def test_the_page_is_opened_when_asked(call, trained, tmp_path, monkeypatch, fou
     assert call(*words).status == 0 and not opened
     answer = call(*words, "--open")
     assert answer.status == 0 and opened == [(tmp_path / "a page.html").as_uri()]
-    assert answer.error == ("" if found else "no browser was found: open a page.html in one\n")
+    assert answer.error == ("" if found else "no web browser found: open a page.html in one\n")
 
 
 def test_explore_needs_a_run(refuse, tmp_path):

@@ -28,12 +28,12 @@ def test_a_run_prints_its_way_and_says_how_to_go_on(call, text_file):
     )
     assert answer.status == 0, answer.error
     lines = answer.output.splitlines()
-    assert lines[0].startswith("text   ") and "984 characters (30 different)" in lines[0]
+    assert lines[0].startswith("text   ") and "984 characters (30 distinct)" in lines[0]
     evaluations = [line for line in lines if "validation " in line and line.startswith("step")]
     assert len(evaluations) == 2
     assert all("unigram" in line and "bigram" in line for line in evaluations)
-    assert "--- a sample after step 20" in lines
-    assert lines[-1] == 'let it write with:  tinyattn sample runs/text-fast --prompt "..."'
+    assert "--- text sample after step 20" in lines
+    assert lines[-1] == 'generate text with:  tinyattn sample runs/text-fast --prompt "..."'
     run = RunDirectory.open("runs/text-fast")
     assert {path.name for path in run.path.iterdir()} == {
         *("best", "last", "config.json", "vocab.json", "metrics.jsonl", "loss.png"),
@@ -59,7 +59,7 @@ def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_
 def test_the_command_to_go_on_with_can_be_copied_whatever_the_path(call, text_file):
     words = ["train", "--data", text_file, "--steps", 2, "--out", "my run", *TINY]
     answer = call(*words, "--stop-after", 1)
-    again = shlex.split(answer.output.splitlines()[-1].removeprefix("go on with:"))
+    again = shlex.split(answer.output.splitlines()[-1].removeprefix("resume with:"))
     answer = call(*again[1:])
     assert answer.status == 0, answer.error
     assert "tinyattn sample 'my run' --prompt" in answer.output
@@ -70,11 +70,11 @@ def test_a_stopped_run_goes_on_with_resume(call, text_file):
     answer = call(*words, "--stop-after", 3)
     assert answer.status == 0
     assert answer.output.endswith(
-        "saved after step 3 of 8\ngo on with:  tinyattn train --resume run\n"
+        "saved after step 3 of 8\nresume with:  tinyattn train --resume run\n"
     )
     answer = call("train", "--resume", "run")
     assert answer.status == 0
-    assert "going on after step 3" in answer.output
+    assert "resuming after step 3" in answer.output
     lines = read_metrics("run/metrics.jsonl")
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, 9))
 
@@ -149,7 +149,7 @@ def test_too_little_memory_is_one_sentence(refuse, monkeypatch):
         raise MemoryError("Unable to allocate 7 TiB")
 
     monkeypatch.setattr("tinyattn.cli.train.begin", begin)
-    assert "not enough memory (Unable to allocate 7 TiB): ask for less" in refuse("train")
+    assert "not enough memory (Unable to allocate 7 TiB): use a smaller batch" in refuse("train")
 
 
 def test_a_config_file_that_is_none(refuse, tmp_path):
@@ -295,7 +295,7 @@ def test_a_disk_full_from_the_start_leaves_what_can_be_begun_again(
     with monkeypatch.context() as patch:
         patch.setattr(RunDirectory, "write_states", full)
         message = refuse(*words)
-    assert "begin again, nothing was saved yet" in message and "--resume" not in message
+    assert "start again, nothing was saved yet" in message and "--resume" not in message
     message = refuse("train", "--resume", "run")
     again = "tinyattn train --config run/config.json --out run"
     assert again in message
@@ -320,7 +320,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
         patch.setattr(atomic, "_write_through", full)
         message = refuse("train", "--resume", "run")
         assert "cannot write to run: No space left on device" in message
-        assert "go on with tinyattn train --resume run" in message
+        assert "resume with tinyattn train --resume run" in message
     assert RunDirectory.open("run").read_state("last")["step"] == 3
     assert sorted(path.name for path in (tmp_path / "run").iterdir() if "last" in path.name) == [
         "last"
@@ -358,9 +358,7 @@ def test_a_finished_run_is_one_without_its_picture_too(call, refuse, text_file, 
         assert call("train", "--resume", "run").status == 1
     answer = call("train", "--resume", "run")
     assert (answer.status, answer.error) == (0, "")
-    assert (
-        answer.output == "the run run has done its steps: run/loss.png was missing, and is drawn\n"
-    )
+    assert answer.output == "the run run is finished: drew the missing run/loss.png\n"
     assert Path("run/loss.png").read_bytes().startswith(b"\x89PNG")
     assert "has done its 2 steps" in refuse("train", "--resume", "run")
 
@@ -426,7 +424,7 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, name, 
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == b""
-    assert b"go on with:  tinyattn train --resume run" in output
+    assert b"resume with:  tinyattn train --resume run" in output
     step = RunDirectory.open(tmp_path / "run").read_state("last")["step"]
     assert f"saved after step {step} of".encode() in output
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
@@ -461,7 +459,7 @@ def test_in_the_background_a_hangup_is_ignored_and_an_interruption_still_saves(t
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130 and error == b""
-    assert b"go on with:  tinyattn train --resume run" in output
+    assert b"resume with:  tinyattn train --resume run" in output
 
 
 def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
@@ -475,7 +473,7 @@ def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
     answer = call("train", "--data", text_file, "--steps", 5, "--out", "run", *TINY)
     assert answer.status == 130
     assert answer.error == (
-        "\ninterrupted, the last saved state is whole\ngo on with:  tinyattn train --resume run\n"
+        "\ninterrupted; the last saved state is intact\nresume with:  tinyattn train --resume run\n"
     )
     monkeypatch.setattr(Trainer, "train_step", original)
     assert call("train", "--resume", "run").status == 0
@@ -500,7 +498,7 @@ def test_a_reader_that_leaves_at_a_sample_stops_and_saves_the_run(text_file, tmp
         cwd=tmp_path,
     )
     for _ in range(3):
-        read_until(process, b"a sample after step")
+        read_until(process, b"text sample after step")
     process.stdout.close()
     process.wait(60)
     error = process.stderr.read()
@@ -524,7 +522,7 @@ def test_a_full_disk_of_the_log_is_told_as_such_from_the_first_line_on(text_file
         )
     assert result.returncode == 1
     assert result.stderr.decode() == (
-        "tinyattn: the output cannot be written (No space left on device); nothing was trained yet\n"
+        "tinyattn: cannot write the output (No space left on device); nothing was trained yet\n"
     )
 
 
@@ -542,7 +540,7 @@ def test_a_full_disk_of_the_log_costs_no_step(text_file, call, monkeypatch, line
         patch.setattr(PlainDisplay, "note", fail)
         patch.setattr("tinyattn.cli.train.discard_output", lambda: None)
         answer = call(*words, *TINY)
-    said = "tinyattn: the output cannot be written (No space left on device)"
+    said = "tinyattn: cannot write the output (No space left on device)"
     state = RunDirectory.open("run").read_state("last")
     if line == "done in":
         assert (answer.status, answer.error) == (0, f"{said}; the run run is finished\n")
@@ -550,7 +548,7 @@ def test_a_full_disk_of_the_log_costs_no_step(text_file, call, monkeypatch, line
     else:
         assert answer.status == 1
         assert answer.error == (
-            f"{said}: saved after step 5\ngo on with:  tinyattn train --resume run\n"
+            f"{said}: saved after step 5\nresume with:  tinyattn train --resume run\n"
         )
         assert state["step"] == 5
         assert call("train", "--resume", "run").status == 0
@@ -618,7 +616,7 @@ def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, 
     assert process.returncode == 1
     assert error.startswith(b"tinyattn: worker process 1 was ended by signal 9")
     assert (
-        error.endswith(b"go on with:  tinyattn train --resume run --workers 1\n")
+        error.endswith(b"resume with:  tinyattn train --resume run --workers 1\n")
         and error.count(b"\n") == 2
     )
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0

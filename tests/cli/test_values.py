@@ -165,7 +165,7 @@ def test_a_variable_that_no_launcher_set_is_left_alone(monkeypatch, value):
         (["train", "--epochs", "3"], "did you mean --steps?"),
         (["train", "--learning", "3"], "did you mean --learning-rate"),
         (["train", "--zzz", "3"], "unknown option --zzz: --help lists the options"),
-        (["train", "a.txt"], "tinyattn train does not know what to do with 'a.txt'"),
+        (["train", "a.txt"], "tinyattn train: unexpected argument 'a.txt'"),
         (["sample", "run", "--temp", "1"], "did you mean --temperature"),
         (["sample", "run", "--max-new-tokens", "1"], "did you mean --length?"),
         (["gradcheck", "--op", "nope"], "did you mean ne"),

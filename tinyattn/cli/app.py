@@ -1,4 +1,4 @@
-"""The list of commands, and the command line they make."""
+"""The registry of commands, and the cyclopts app made of them."""
 
 import importlib
 import re
@@ -14,8 +14,8 @@ from ..error_messages import nearest, shortened, shown
 from ..models.config import OTHER_NAMES
 from ..train.config import option
 
-# What other programs call an option of ours that is spelt quite differently.
-KNOWN_ELSEWHERE = {
+# Names of options in other programs, and the options they correspond to here.
+ALIASES = {
     **OTHER_NAMES,
     "batch": "batch_size",
     "context": "block_size",
@@ -30,7 +30,7 @@ KNOWN_ELSEWHERE = {
     "start": "prompt",
 }
 
-# Each is a module of this package with a function ``add_to(app)``.
+# Registry: each command is a module of this package with a function ``add_to(app)``.
 COMMANDS = (
     "train",
     "sample",
@@ -44,35 +44,35 @@ COMMANDS = (
 class _App(App):
     @property
     def console(self):
-        """Where help is printed; rich is imported when it is."""
+        """The console that help is printed on; rich is imported on first use."""
         from .console import make_console
 
         return make_console(sys.stdout)
 
 
 def make_app(words=()):
-    """The command line, new for each call of ``main``.
+    """Create the cyclopts app; each call of ``main`` creates a new one.
 
     Args:
-        words: the words of the command line. If they begin with a command, only its module is imported.
+        words: command-line arguments. If the first one is a command, only its module is imported.
     """
     app = _App(
         name="tinyattn",
-        help="Attention and a small GPT whose every backward pass can be read, checked, watched.",
+        help="Train a small GPT, and read, check and explore its backward passes.",
         version=__version__,
-        suppress_keyboard_interrupt=False,  # main tells it
+        suppress_keyboard_interrupt=False,  # main reports it
     )
-    app.given = set()  # the options on this command line, by the names of their fields
+    app.given = set()  # field names of the options given on the command line
     app.config = _remember_given(app.given)
     wanted = [name for name in COMMANDS if name in words[:1]]
     for name in wanted or COMMANDS:
         importlib.import_module(f".{name}", __package__).add_to(app)
-    startup.be_interruptible()  # the imports are done
+    startup.raise_on_interrupt()  # the imports are done
     return app
 
 
 def _remember_given(given):
-    """A cyclopts hook that notes which options were given, by the name of their field."""
+    """Return a cyclopts config hook that adds the field name of each given option to the set ``given``."""
 
     def remember(app, commands, arguments):
         for argument in arguments:
@@ -84,7 +84,10 @@ def _remember_given(given):
 
 
 def _check_whole(argument):
-    """Tell whole numbers from others: cyclopts rounds 1.5 to 2 without a word, and Python reads up to 4300 digits."""
+    """Raise an InputError unless integer options are integers of at most 999 digits.
+
+    cyclopts rounds 1.5 to 2 silently, and Python refuses to convert integers of more than 4300 digits.
+    """
     kinds = typing.get_args(argument.hint) or (argument.hint,)
     if int not in kinds:
         return
@@ -107,25 +110,21 @@ def _is_a(kind, text):
     return True
 
 
-def explain_mistake(error):
-    """The sentence for a command line that cyclopts cannot read; its own, where there is none better."""
+def describe_usage_error(error):
+    """One sentence for a cyclopts error: with suggestions for unknown options, otherwise cyclopts' own message."""
     if isinstance(error, UnknownOptionError):
         word = (error.token.keyword or error.token.value).split("=")[0]
         names = [name for one in error.argument_collection if one.parse for name in one.names]
-        meant = option(KNOWN_ELSEWHERE.get(word.lstrip("-").replace("-", "_"), ""))
+        alias = option(ALIASES.get(word.lstrip("-").replace("-", "_"), ""))
         near = nearest(word.lstrip("-"), [name.removeprefix("--") for name in names])
-        proposed = [f"--{name}" for name in near]
-        if meant in names:
-            proposed = [meant]
-        hint = (
-            f"did you mean {' or '.join(proposed[:2])}?" if proposed else "--help lists the options"
-        )
+        similar = [alias] if alias in names else [f"--{name}" for name in near[:2]]
+        hint = f"did you mean {' or '.join(similar)}?" if similar else "--help lists the options"
         return f"unknown option {shortened(word)}: {hint}"
     if isinstance(error, UnusedCliTokensError):
         words = error.unused_tokens
         command = " ".join(["tinyattn", *(error.command_chain or ())])
         return (
-            f"{command} does not know what to do with {shown(words[0])}: its options have names "
-            f"({command} --help lists them)"
+            f"{command}: unexpected argument {shown(words[0])}; options are given by name, "
+            f"{command} --help lists them"
         )
     return str(error)

@@ -1,4 +1,4 @@
-"""``tinyattn bench``: the comparisons in ``benchmarks/``, which come with the source and not with the package."""
+"""``tinyattn bench``: run the benchmarks in ``benchmarks/``, which are part of the source tree and not installed."""
 
 import importlib
 import sys
@@ -19,16 +19,16 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How much is measured, and where to."""
+    """Benchmark options."""
 
     quick: bool = False
-    """Measure less and smaller, to see that everything works."""
+    """Smoke test: fewer and smaller measurements."""
 
     one_core: bool = False
-    """Keep everything to one core and take the processor's time: for a machine that is busy."""
+    """Run on one core and report CPU time instead of wall time, for a busy machine."""
 
     json: PathText | None = None
-    """File for the results; NAME.json in benchmarks/results by default [path]."""
+    """Output file for the results; benchmarks/results/NAME.json by default [path]."""
 
 
 def add_to(app):
@@ -37,33 +37,32 @@ def add_to(app):
 
 def bench(
     name: Annotated[
-        str | None, Parameter(help="Benchmark to run; the list of them without it.")
+        str | None, Parameter(help="Benchmark to run; without it, list the benchmarks.")
     ] = None,
     /,
     *,
     how: Annotated[BenchOptions, options()] = BenchOptions(),
 ):
-    """Compare with PyTorch and JAX, where they are installed, and with what the machine could do."""
+    """Benchmark against PyTorch and JAX, if installed, and against the hardware limit."""
     how = as_annotated(how)
     return run(name, how.quick, how.json, how.one_core)
 
 
 def run(name, quick=False, output=None, one_core=False):
-    """Run a benchmark, or list them; returns the exit status.
+    """Run a benchmark, or list the benchmarks; returns the exit status.
 
     Args:
-        name: which one; None lists them.
+        name: name of a benchmark; None lists them.
         quick: fewer and smaller measurements.
         output: path of the JSON file.
-        one_core: processor time on one core.
+        one_core: run on one core and measure CPU time.
 
     Raises:
-        InputError: where the package was installed without its source, and for an unknown name.
+        InputError: for an unknown name, and if the package is installed without its source tree.
     """
     if not (SOURCE / "benchmarks" / "__main__.py").is_file():
         raise InputError(
-            "the benchmarks come with tinyattn's source, and this is an installed package: "
-            "run tinyattn bench in a checkout of the repository"
+            "the benchmarks are not part of the installed package: run tinyattn bench in a checkout of the repository"
         )
     if str(SOURCE) not in sys.path:
         sys.path.insert(0, str(SOURCE))

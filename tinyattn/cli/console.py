@@ -1,4 +1,4 @@
-"""Rich's console as the commands use it, and a line that shows how far they are."""
+"""Rich consoles for the commands, and a live progress line."""
 
 import shutil
 
@@ -10,33 +10,33 @@ from rich.text import Text
 
 from .terminal import VisibleStream, visible
 
-NARROWEST, WIDEST = 20, 1000  # what help and tables can be laid out in [columns]
-_SHORTEST_BAR = 8
+MIN_WIDTH, MAX_WIDTH = 20, 1000  # layout width of help and tables [columns]
+_MIN_BAR_WIDTH = 8
 
 
 class _Console(Console):
     def on_broken_pipe(self):
-        raise  # the error that rich handles as it calls this: main ends the command quietly
+        raise  # re-raise BrokenPipeError, which rich is handling: main ends the command silently
 
 
 def make_console(stream):
-    """A console that writes to ``stream``; its own colours and cursor movements are not filtered.
+    """Create a console that writes to ``stream``, without filtering its own colours and cursor movements.
 
-    Text that a user gave goes through ``visible`` before it is printed.
+    The caller passes user-supplied text through ``visible`` before printing it.
     """
     raw = stream.raw if isinstance(stream, VisibleStream) else stream
     console = _Console(file=raw, highlight=False, markup=False, emoji=False)
-    if not NARROWEST <= console.width <= WIDEST:
-        # COLUMNS=0, as some programs set it, means that nobody knows: the system is asked.
+    if not MIN_WIDTH <= console.width <= MAX_WIDTH:
+        # Some programs set COLUMNS=0 for an unknown width: query the terminal.
         columns = console.width or shutil.get_terminal_size().columns
-        console.width = min(max(columns, NARROWEST), WIDEST)
+        console.width = min(max(columns, MIN_WIDTH), MAX_WIDTH)
     return console
 
 
 class LiveLine:
-    """A line at the bottom of a terminal that rewrites itself; what is printed on ``console`` stands above it.
+    """Context manager for a progress line at the bottom of a terminal; ``console`` prints above it.
 
-    A context manager. Where the terminal is narrow, the bar is left out first, then the last parts of the text.
+    On a narrow terminal the progress bar is left out first, then the last parts of the text.
     """
 
     def __init__(self, console, total):
@@ -56,14 +56,14 @@ class LiveLine:
         self._live.stop()
 
     def update(self, completed, parts):
-        """Show that ``completed`` of the total are done, and ``parts``, texts, the most important first."""
+        """Show the progress ``completed`` of ``total``, and ``parts``: strings, the most important first."""
         self.completed, self.parts = completed, [visible(part) for part in parts]
 
     def __rich_console__(self, console, options):
         width = options.max_width
         text = Text("  ".join(fitting(self.parts, width)), no_wrap=True, overflow="ellipsis")
         rest = width - text.cell_len - 2
-        if rest < _SHORTEST_BAR or not self.total:
+        if rest < _MIN_BAR_WIDTH or not self.total:
             yield text
             return
         line = Table.grid(padding=(0, 2, 0, 0))
@@ -72,7 +72,7 @@ class LiveLine:
 
 
 def fitting(parts, width):
-    """As many of the first ``parts``, two spaces apart, as fit into ``width``; the first one always.
+    """The longest prefix of ``parts`` that fits into ``width`` when joined by two spaces; at least the first part.
 
     >>> fitting(["step 3/9", "loss 1.5", "9 s left"], 20)
     ['step 3/9', 'loss 1.5']

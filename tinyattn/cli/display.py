@@ -1,4 +1,4 @@
-"""What a training run shows: one live line in a terminal, plain lines anywhere else."""
+"""Progress output of a training run: a live line on a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from .terminal import is_terminal, visible
 
 
 def make_display(steps, stream=None):
-    """The display for ``stream`` (standard output by default), for a run of ``steps`` steps."""
+    """Create the display of a run of ``steps`` steps on ``stream``, by default standard output."""
     stream = sys.stdout if stream is None else stream
     if is_terminal(stream):
         return LiveDisplay(steps, stream)
@@ -16,12 +16,12 @@ def make_display(steps, stream=None):
 
 
 class PlainDisplay:
-    """A line every few seconds: for files, pipes and logs.
+    """Progress as a line every few seconds, for files, pipes and logs.
 
     Args:
-        steps: how many there will be.
-        stream: where to write.
-        interval: least time between two lines about steps [s].
+        steps: number of steps of the run.
+        stream: text stream to write to.
+        interval: shortest time between two progress lines [s].
     """
 
     def __init__(self, steps, stream, interval=5.0):
@@ -41,33 +41,33 @@ class PlainDisplay:
         print(text, file=self.stream, flush=True)
 
     def step(self, report):
-        """Show a step (``train.StepReport``), if the last one shown is long enough ago."""
-        now = time.monotonic()
-        if now - self._shown >= self.interval:
-            self._shown = now
-            self.note(f"step {report.step}/{self.steps}  {'  '.join(step_parts(report))}")
+        """Show the progress after a step (``train.StepReport``)."""
+        self._progress(report.step, step_parts(report))
 
     def evaluating(self, step, done, total):
-        """Show how many of ``total`` characters an evaluation has done, if the last line is long enough ago."""
+        """Show the progress of an evaluation, ``done`` of ``total`` characters."""
+        self._progress(step, [f"evaluating: {done:,} of {total:,} characters"])
+
+    def _progress(self, step, parts):
         now = time.monotonic()
         if now - self._shown >= self.interval:
             self._shown = now
-            self.note(f"step {step}/{self.steps}  {describe_evaluating(done, total)}")
+            self.note("  ".join([f"step {step}/{self.steps}", *parts]))
 
     def evaluation(self, report):
-        """Show an evaluation (``train.EvaluationReport``)."""
+        """Print the result of an evaluation (``train.EvaluationReport``)."""
         self._shown = time.monotonic()
         self.note(describe_evaluation(report, self.steps))
 
     def sample(self, step, text):
-        """Show a sample of the model's writing."""
-        self.note(f"--- a sample after step {step}")
+        """Print a text sample of the model."""
+        self.note(f"--- text sample after step {step}")
         self.note(text.rstrip("\n"))
         self.note("---")
 
 
 class LiveDisplay(PlainDisplay):
-    """A progress line that rewrites itself, with the lasting lines above it."""
+    """Progress as a live line at the bottom of a terminal, with all other lines above it."""
 
     def __init__(self, steps, stream):
         from .console import LiveLine, make_console
@@ -86,17 +86,12 @@ class LiveDisplay(PlainDisplay):
         """Print a line of text above the progress line."""
         self.line.console.print(visible(text), soft_wrap=True)
 
-    def step(self, report):
-        """Move the progress line to a step."""
-        self.line.update(report.step, [f"step {report.step}/{self.steps}", *step_parts(report)])
-
-    def evaluating(self, step, done, total):
-        """Show on the progress line how many of ``total`` characters an evaluation has done."""
-        self.line.update(step, [f"step {step}/{self.steps}", describe_evaluating(done, total)])
+    def _progress(self, step, parts):
+        self.line.update(step, [f"step {step}/{self.steps}", *parts])
 
 
 def step_parts(report):
-    """A step's loss, time left, mean of the last losses and speed: texts, the most important first."""
+    """Loss, remaining time, smoothed loss and throughput of a step, as strings, the most important first."""
     return [
         f"loss {report.loss:.3f}",
         f"{describe_duration(report.seconds_left)} left",
@@ -105,13 +100,8 @@ def step_parts(report):
     ]
 
 
-def describe_evaluating(done, total):
-    """How far an evaluation is."""
-    return f"evaluating: {done:,} of {total:,} characters"
-
-
 def describe_evaluation(report, steps):
-    """An evaluation next to what counting achieves, in one line; what each loss is taken over, where it is a part."""
+    """One line with the losses of an evaluation, what they are averaged over, and the baselines."""
     baselines = "  ".join(f"{name} {loss:.3f}" for name, loss in report.baselines.items())
     notes = ["best"] if report.best else []
     if report.characters < report.validation_characters:
@@ -126,16 +116,16 @@ def describe_evaluation(report, steps):
 
 
 def discard_output():
-    """Print to nowhere from now on: the reader left, as `head` does, of which Python would complain at its exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Redirect standard output to the null device after a broken pipe, which Python would report again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (AttributeError, OSError):  # a stream of the caller's own, with no descriptor
-        sys.stdout = open(nowhere, "w")
+        os.dup2(null, sys.stdout.fileno())
+    except (AttributeError, OSError):  # a stream without a file descriptor
+        sys.stdout = open(null, "w")
 
 
 def describe_duration(seconds):
-    """Seconds as people write them.
+    """Format seconds as ``4 s``, ``1:15`` or ``1:06:40``.
 
     >>> describe_duration(4.2), describe_duration(75), describe_duration(4000)
     ('4 s', '1:15', '1:06:40')

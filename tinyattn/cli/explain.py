@@ -1,4 +1,4 @@
-"""``tinyattn explain``: the walk through an operation, from the command line."""
+"""``tinyattn explain``: explain the forward and backward pass of an operation with numbers."""
 
 import sys
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from .terminal import is_terminal
 
 @dataclass(frozen=True)
 class ExplainOptions:
-    """The numbers that are walked through."""
+    """Inputs of the operation."""
 
     x: AnyTextOrNone = None
-    """Input, numbers apart by spaces, rows by semicolons; a small example by default."""
+    """Input: numbers separated by spaces, rows by semicolons; a small example by default."""
 
     cotangent: AnyTextOrNone = None
-    """Gradient of the output, written alike; 1 for the first element by default."""
+    """Gradient of the output, in the same format; by default 1 for the first element and 0 for the others."""
 
     y: AnyTextOrNone = None
-    """Second matrix of matmul, written alike."""
+    """Second matrix of matmul, in the same format."""
 
     target: AnyTextOrNone = None
-    """Class that cross_entropy expects, a place in --x; 0 by default [id]."""
+    """Target class of cross_entropy, an index into --x; 0 by default [id]."""
 
 
 def add_to(app):
@@ -36,13 +36,13 @@ def add_to(app):
 def explain(
     operation: Annotated[
         Literal["softmax", "layer_norm", "matmul", "cross_entropy", "gelu", "attention"],
-        Parameter(help="Operation to walk through."),
+        Parameter(help="Operation to explain."),
     ],
     /,
     *,
     numbers: Annotated[ExplainOptions, options()] = ExplainOptions(),
 ):
-    """Walk through an operation forward and backward, line by line, with numbers."""
+    """Explain the forward and backward pass of an operation step by step, with numbers."""
     try:
         walk = explanation.explain(
             operation, numbers.x, numbers.cotangent, y=numbers.y, target=numbers.target

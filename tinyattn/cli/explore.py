@@ -1,4 +1,4 @@
-"""``tinyattn explore``: the page that shows attention in a run's model, from the command line."""
+"""``tinyattn explore``: write the explorer page of a run."""
 
 import sys
 import webbrowser
@@ -18,28 +18,29 @@ from .options import AnyTextOrNone, RunArgument, options
 
 @dataclass(frozen=True)
 class ExploreOptions:
-    """What the page shows."""
+    """Contents of the page."""
 
     text: AnyTextOrNone = None
-    """Text to look at; the beginning of the run's validation part by default."""
+    """Text to run the model on; by default the beginning of the run's validation split."""
 
     cut: bool = False
-    """Cut a text that is longer than the model's block to its beginning."""
+    """Truncate a text that is longer than the model's block size."""
 
     output: Annotated[PathText, Parameter(alias="-o")] = "explorer.html"
-    """Page to write [path]."""
+    """Output file [path]."""
 
     positions: AnyTextOrNone = None
-    """Characters whose own loss is looked at: all, or positions apart by commas; the largest by default."""
+    """Positions to include the gradients of a single character's loss for: all, or numbers separated by commas; by
+    default those with the largest loss."""
 
     snapshots: FileCount | None = None
-    """How many of the run's snapshots to show; as many as fit by default [snapshots]."""
+    """Number of the run's snapshots to include; as many as fit by default [snapshots]."""
 
     megabytes: Megabytes = 4.0
-    """Size the page should keep to [MB]."""
+    """Size limit of the page [MB]."""
 
     open: bool = False
-    """Open the page in the browser."""
+    """Open the page in a web browser."""
 
 
 def add_to(app):
@@ -52,10 +53,10 @@ def explore(
     *,
     what: Annotated[ExploreOptions, options()] = ExploreOptions(),
 ):
-    """Write a page, one file for any browser, that shows attention forward and backward on a text."""
+    """Write an HTML page that shows the attention of a run's model on a text, forward and backward."""
     path, what = expand_path(run, "the run"), as_annotated(what)
     if Path(what.output).is_dir():
-        raise InputError(f"--output {what.output} is a directory: give the name of a file")
+        raise InputError(f"--output {what.output} is a directory: give a file name")
     try:
         status = explorer.run(
             path, what.text, what.output, what.positions, what.snapshots, what.megabytes, what.cut
@@ -63,5 +64,5 @@ def explore(
     except (ValueError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
     if what.open and not webbrowser.open(Path(what.output).resolve().as_uri()):
-        print(f"no browser was found: open {what.output} in one", file=sys.stderr)
+        print(f"no web browser found: open {what.output} in one", file=sys.stderr)
     return status

@@ -1,4 +1,4 @@
-"""What the commands share in taking options, and the options of attention kinds."""
+"""Options shared by the commands, and the options of attention kinds."""
 
 import contextlib
 import json
@@ -11,18 +11,18 @@ from ..attention import attention_kind, attention_kinds
 from ..data import InputError
 from ..train.config import ModelOptions, RunOptions
 
-HEADINGS = ("Run", "Source of options", "Model", "Optimiser", "Options")
+HEADINGS = ("Run", "Defaults and resumption", "Model", "Optimizer", "Options")
 
 RunArgument = Annotated[str, Parameter(help="Directory of a run.")]
 
-# Text and rows of numbers may begin with a minus sign: "-1 2 3" is no option.
+# Text and numbers may start with a hyphen: "-1 2 3" is not an option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]
 AnyTextOrNone = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
 @dataclass(frozen=True)
 class TextAndRunOptions(RunOptions):
-    """``RunOptions`` as the command line takes them: ``--data`` has several words."""
+    """``RunOptions`` for the command line, where ``--data`` takes several arguments."""
 
     data: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (
         RunOptions.data,
@@ -30,12 +30,12 @@ class TextAndRunOptions(RunOptions):
 
 
 def options(heading="Options"):
-    """Make the fields of a dataclass options by their own names, under a heading of the help."""
+    """Turn the fields of a dataclass into options of the same names, under a heading of the help text."""
     return Parameter(name="*", group=Group(heading, sort_key=HEADINGS.index(heading)))
 
 
 def model_options():
-    """``ModelOptions`` for the command line, which offers the attention kinds registered at the time of the call."""
+    """``ModelOptions`` for the command line, with the attention kinds registered at the time of the call."""
     settings = [
         f"{kind}: {name}={option.default}. {option.help}"
         for kind in attention_kinds()
@@ -54,7 +54,7 @@ def model_options():
 
 
 def _named_values(_type, tokens):
-    """The words ``NAME=VALUE`` as a dict; a value that is a number in JSON is taken as one."""
+    """Parse arguments ``NAME=VALUE`` into a dict; values that are valid JSON are decoded."""
     values = {}
     for token in tokens:
         name, equals, value = token.value.partition("=")

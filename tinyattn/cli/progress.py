@@ -1,4 +1,4 @@
-"""A table that grows line by line, with a line under it that says what is going on, where someone is watching."""
+"""Table output with a progress line below it on a terminal."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ from .terminal import is_terminal, visible
 
 
 class Progress:
-    """A context manager: ``begin(name)`` before each of ``total`` tasks, ``line(text)`` after it."""
+    """Context manager: call ``begin(name)`` before each of ``total`` tasks and ``line(text)`` after it."""
 
     def __init__(self, total, stream=None):
         self._stream = sys.stdout if stream is None else stream
@@ -31,7 +31,7 @@ class Progress:
             self._live.__exit__(*exception)
 
     def begin(self, name):
-        """Say what is being checked."""
+        """Show the name of the current task and the remaining time."""
         if self._live is None:
             return
         parts = [f"{self._done}/{self._total}", name]
@@ -41,7 +41,7 @@ class Progress:
         self._live.update(self._done, parts)
 
     def line(self, text, good=True):
-        """Add a lasting line, red if it is not a good one."""
+        """Print a line of the table, in red unless ``good``."""
         self._done += 1
         if self._live is None:
             print(text, file=self._stream, flush=True)

@@ -1,4 +1,4 @@
-"""``tinyattn sample``: generate text with a trained model, a character at a time."""
+"""``tinyattn sample``: generate text from a trained model."""
 
 import dataclasses
 import sys
@@ -17,34 +17,34 @@ from .options import AnyText, RunArgument, options
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """How text is sampled."""
+    """Sampling options."""
 
     prompt: AnyText = ""
-    """Text to continue; nothing: a line break where the vocabulary has one."""
+    """Text to continue; if empty, a newline if it is in the vocabulary."""
 
     length: Count = 500
-    """How much to write [characters]."""
+    """Number of characters to generate [characters]."""
 
     temperature: NotNegative = 0.8
-    """0 always takes the likeliest character, 1 samples what the model believes [no unit]."""
+    """Sampling temperature: 0 is greedy decoding, 1 samples from the model's distribution [no unit]."""
 
     top_k: Count | None = None
-    """Sample from the likeliest K characters only [characters]."""
+    """Top-k sampling: sample from the K most likely characters [characters]."""
 
     top_p: Share | None = None
-    """Sample from the likeliest characters that together reach this probability [0 to 1]."""
+    """Nucleus sampling: sample from the smallest set of characters with this total probability [0 to 1]."""
 
     seed: Seed | None = None
-    """Start of the random stream; another text each time by default."""
+    """Random seed; by default a different text each time."""
 
     unknown: Literal["error", "skip"] = "error"
-    """What to do with a character of the prompt that the model does not know."""
+    """Treatment of characters in the prompt that are not in the vocabulary."""
 
     state: Literal["best", "last"] | None = None
-    """Which of the run's two states to take; best by default, or last before the first evaluation."""
+    """Saved state to load: best (lowest validation loss) or last; best by default, if there was an evaluation."""
 
     slide: Count = 1
-    """How far the context moves once the text has outgrown it; more is faster [characters]."""
+    """Stride of the context window for texts longer than the block size; larger is faster [characters]."""
 
     device: str | None = None
     """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
@@ -60,7 +60,7 @@ def sample(
     *,
     how: Annotated[SampleOptions, options()] = SampleOptions(),
 ):
-    """Let a trained model write; each character is printed as it is made."""
+    """Generate text from a trained model, printed character by character."""
     how, path = as_annotated(how), expand_path(run, "the run")
     loaded = load_run(path, how.state, how.device)
     block_size = loaded.config.architecture.block_size
@@ -78,9 +78,9 @@ def sample(
 
 
 def _report_bad_logits(pieces, path):
-    """Yield the pieces, and raise an InputError if the model's logits cannot be sampled from."""
+    """Yield the pieces; raise an InputError for logits that cannot be sampled from."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # the error says it
+        with np.errstate(over="ignore", invalid="ignore"):  # reported by the error
             yield from pieces
     except ValueError as error:
-        raise InputError(f"the model of {path} cannot write: {error}") from error
+        raise InputError(f"the model of {path} cannot generate text: {error}") from error

@@ -1,21 +1,21 @@
-"""Text on its way to a terminal: what a text, a file's name or an argument holds is shown and never obeyed.
+"""Escaping of control characters in terminal output.
 
-A terminal obeys control characters: a text with an escape sequence in it could clear the screen, change the window's
-title or hide what comes next. ``visible_output`` puts a filter in front of the two standard streams where they are
-terminals. A file or a pipe gets the exact characters.
+A terminal executes control characters: an escape sequence in a text, file name or argument could clear the screen,
+change the window title or hide the following output. ``visible_output`` filters standard output and standard error if
+they are terminals. Files and pipes receive the exact characters.
 """
 
 import contextlib
 import sys
 
-# Controls (C0, DEL, C1) but for newline and tab, and the marks that reorder the rest of a line (Unicode's
-# bidirectional embeddings, overrides and isolates).
+# Control characters (C0, DEL, C1) except newline and tab, and the Unicode bidirectional embeddings, overrides and
+# isolates, which reorder the rest of a line.
 _CONTROLS = {*range(0x00, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _ESCAPES = {code: repr(chr(code))[1:-1] for code in _CONTROLS - {ord("\n"), ord("\t")}}
 
 
 def visible(text):
-    r"""``text`` with each control character but newline and tab as an escape.
+    r"""Replace each control character except newline and tab by an escape.
 
     >>> print(visible("a\x1b[2Jb\r\n\tc\x9b"))
     a\x1b[2Jb\r
@@ -25,13 +25,13 @@ def visible(text):
 
 
 class VisibleStream:
-    """A text stream that writes ``visible`` text to ``raw``, and is like it otherwise."""
+    """Wrapper of the text stream ``raw`` that escapes control characters in what is written."""
 
     def __init__(self, raw):
         self.raw = raw
 
     def write(self, text):
-        """Write ``text``, control characters as escapes."""
+        """Write ``text`` with control characters escaped."""
         self.raw.write(visible(text))
         return len(text)
 
@@ -48,7 +48,7 @@ class VisibleStream:
 
 
 def is_terminal(stream):
-    """Whether ``stream`` is a terminal; one that cannot say so, as those of some editors, is none."""
+    """Whether ``stream`` is a terminal; False for streams without ``isatty``, as in some editors."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):  # no such method; closed
@@ -57,7 +57,7 @@ def is_terminal(stream):
 
 @contextlib.contextmanager
 def visible_output():
-    """Filter what is written to standard output and standard error in a ``with`` block, where they are terminals."""
+    """Context manager: escape control characters on standard output and standard error if they are terminals."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (VisibleStream(s) if is_terminal(s) else s for s in before)
     try:

@@ -1,4 +1,4 @@
-"""``tinyattn train``: from options to a trained model, and what to do when it is interrupted."""
+"""``tinyattn train``: train a model, handle interruptions, and report the outcome."""
 
 import contextlib
 import os
@@ -29,13 +29,13 @@ from .options import TextAndRunOptions, model_options, options
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where options come from that are not given on the command line."""
+    """Sources of options that are not given on the command line."""
 
     config: PathText | None = None
-    """JSON file with options, such as a run's config.json; options given here override it [path]."""
+    """JSON file with options, such as a run's config.json; command-line options override it [path]."""
 
     resume: PathText | None = None
-    """Run to go on with, by its own options [directory]."""
+    """Run to resume, with its own options [directory]."""
 
 
 def add_to(app):
@@ -45,13 +45,13 @@ def add_to(app):
     def train(
         *,
         run: Annotated[TextAndRunOptions, options("Run")] = TextAndRunOptions(),  # noqa: B008
-        source: Annotated[SourceOptions, options("Source of options")] = SourceOptions(),
+        source: Annotated[SourceOptions, options("Defaults and resumption")] = SourceOptions(),
         model: Annotated[ModelOptions, options("Model")] = ModelOptions(),  # noqa: B008
-        optimizer: Annotated[OptimizerOptions, options("Optimiser")] = OptimizerOptions(),  # noqa: B008
+        optimizer: Annotated[OptimizerOptions, options("Optimizer")] = OptimizerOptions(),  # noqa: B008
     ):
-        """Train a small model on text, a character at a time; the defaults take about a minute.
+        """Train a small character-level language model; about a minute with the defaults.
 
-        An option given here wins over the file given with --config, and that over the preset.
+        Command-line options override the file given with --config, which overrides the preset.
         """
         values = flatten_groups(run, model, optimizer)
         given = {name: values[name] for name in app.given & values.keys()}
@@ -62,14 +62,14 @@ def start(options, source):
     """Train, and return the exit status.
 
     Args:
-        options: dict of the options that were given.
-        source: ``SourceOptions``: a file with further ones, or a run to go on with.
+        options: dict of the options given on the command line.
+        source: ``SourceOptions``: a file with more options, or a run to resume.
     """
     processes = launched_processes()
     if processes.size == 1:
         return _run(options, source, processes)
     if not processes.is_first:
-        # What the first process says, the others need not repeat.
+        # Only the first process prints.
         sys.stdout = sys.stderr = open(os.devnull, "w")
     try:
         return _run(options, source, processes)
@@ -82,9 +82,9 @@ def start(options, source):
 def _run(options, source, processes):
     if source.resume is not None:
         if options.get("out") is not None:
-            raise InputError("--resume writes to the run it goes on with: leave out --out")
+            raise InputError("--resume continues in the directory of its run: leave out --out")
         if source.config is not None:
-            raise InputError("--resume takes the options of its run: leave out --config")
+            raise InputError("--resume uses the options of its run: leave out --config")
         try:
             trainer = resume(source.resume, options, processes)
         except FinishedRunError as error:
@@ -99,7 +99,7 @@ def _run(options, source, processes):
     with _Interruption() as interruption:
         status = _train(trainer, interruption)
     if status == 1:
-        processes.abort(status)  # or the others would wait for this one's gradients
+        processes.abort(status)  # the other processes are waiting for the gradients of this one
     return status
 
 
@@ -121,15 +121,11 @@ def _train(trainer, interruption):
             what += f"; saved after step {trainer.step}"
         return _stopped(trainer, what, 1, " --workers 1")
     except KeyboardInterrupt:
-        return _stopped(trainer, "\ninterrupted, the last saved state is whole", 130)
+        return _stopped(trainer, "\ninterrupted; the last saved state is intact", 130)
     except DisplayError as error:
         discard_output()
-        gone = isinstance(error.__cause__, BrokenPipeError)
-        what = (
-            "nobody reads the output any more"
-            if gone
-            else f"the output cannot be written ({error})"
-        )
+        closed = isinstance(error.__cause__, BrokenPipeError)
+        what = "the output pipe was closed" if closed else f"cannot write the output ({error})"
         if finished:
             _tell(f"tinyattn: {what}; the run {trainer.run.path} is finished")
             return 0
@@ -139,19 +135,19 @@ def _train(trainer, interruption):
         return _stopped(trainer, f"tinyattn: {what}: saved after step {trainer.step}", 1)
     except OSError as error:
         then = (
-            f"go on with {_resume_command(trainer)}, the last saved state is whole"
+            f"resume with {_resume_command(trainer)}, the last saved state is intact"
             if trainer.run.holds_run()
-            else "begin again, nothing was saved yet"
+            else "start again, nothing was saved yet"
         )
         raise InputError(
-            f"cannot write to {trainer.run.path}: {error.strerror or error}; mend that and {then}"
+            f"cannot write to {trainer.run.path}: {error.strerror or error}; fix that and {then}"
         ) from error
     return 130 if interruption.asked and not finished else 0
 
 
 @contextlib.contextmanager
 def _shown(display):
-    """The display, begun and ended; that it cannot be ended is no matter any more."""
+    """Enter and exit the display, ignoring an OSError on exit."""
     show(display.__enter__)
     try:
         yield display
@@ -161,14 +157,14 @@ def _shown(display):
 
 
 def _tell(text):
-    """Print to standard error, which may be gone together with the terminal."""
+    """Print to standard error, which may be closed together with the terminal."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
 def _stopped(trainer, what, status, more=""):
-    """Say on standard error why a run stopped and how to go on with it; returns the exit status."""
-    _tell(f"{what}\ngo on with:  {_resume_command(trainer)}{more}")
+    """Report on standard error why a run stopped and how to resume it; returns the exit status."""
+    _tell(f"{what}\nresume with:  {_resume_command(trainer)}{more}")
     return status
 
 
@@ -186,26 +182,26 @@ def _options_of_file(path):
     options = options_from_json(text, str(path))
     out = options.get("out")
     if isinstance(out, str) and Path(out).resolve() == Path(path).resolve().parent:
-        del options["out"]  # a run's own config.json names its directory, which is taken
+        del options["out"]  # the config.json of a run names its own directory, which already exists
     return options
 
 
 def describe_start(trainer):
-    """The run's text, model and directory, in a few lines."""
+    """Summary of the run's text, model and directory."""
     config, dataset = trainer.config, trainer.dataset
     shape = config.architecture
     size = trainer.processes.size
     processes = f" in each of {_count(size, 'process')}" if size > 1 else ""
     executor = trainer.step_function.executor
     fallback = f" (threads: {executor.fallback})" if executor.fallback else ""
-    begun = f"going on after step {trainer.step}, " if trainer.step else ""
+    resumed = f"resuming after step {trainer.step}, " if trainer.step else ""
     return (
         f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters "
-        f"({len(dataset.vocabulary)} different), {len(dataset.train):,} to train on, "
-        f"{len(dataset.validation):,} to validate on\n"
+        f"({len(dataset.vocabulary)} distinct), {len(dataset.train):,} for training, "
+        f"{len(dataset.validation):,} for validation\n"
         f"model  {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
         f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
-        f"run    {trainer.run.path}: {begun}{config.run.steps} steps of "
+        f"run    {trainer.run.path}: {resumed}{config.run.steps} steps of "
         f"{config.run.batch_size} x {shape.block_size} characters on {trainer.model.device}, "
         f"{_count(executor.workers, 'worker')}{fallback}{processes}"
     )
@@ -218,59 +214,57 @@ def _count(number, name):
 
 
 def describe_end(trainer, finished):
-    """What was reached, and the commands that go on from there."""
+    """Result of the run, and the command to sample from it or to resume it."""
     if finished:
         path = shlex.quote(str(trainer.run.path))
         return (
             f"done in {describe_duration(trainer.seconds)}: best validation loss "
             f"{trainer.best_loss:.4f} at step {trainer.best_step}\n"
-            f'let it write with:  tinyattn sample {path} --prompt "..."'
+            f'generate text with:  tinyattn sample {path} --prompt "..."'
         )
     return (
         f"saved after step {trainer.step} of {trainer.config.run.steps}\n"
-        f"go on with:  {_resume_command(trainer)}"
+        f"resume with:  {_resume_command(trainer)}"
     )
 
 
 def _draw(run, baselines=None):
-    """Draw ``loss.png``; returns whether that could be done. A run is finished without it."""
+    """Draw ``loss.png``, and report a failure as a warning; returns whether it was drawn."""
     from ..train.picture import draw_run
 
     try:
         draw_run(run, baselines)
     except Exception as error:
         why = (
-            "it takes matplotlib: pip install matplotlib"
+            "it needs matplotlib: pip install matplotlib"
             if isinstance(error, ImportError)
             else error
         )
         _tell(
-            f"tinyattn: {run.path / 'loss.png'} could not be drawn ({' '.join(str(why).split())}); the run is whole, "
-            f"and tinyattn train --resume {shlex.quote(str(run.path))} draws it once it is finished"
+            f"tinyattn: {run.path / 'loss.png'} could not be drawn ({' '.join(str(why).split())}); the run is "
+            f"intact, and tinyattn train --resume {shlex.quote(str(run.path))} draws it once it is finished"
         )
         return False
     return True
 
 
 def _draw_later(run):
-    """Draw the picture that a finished run lacks; returns the exit status."""
+    """Draw the missing ``loss.png`` of a finished run; returns the exit status."""
     if not _draw(run, baselines_of(run)):
         return 1
-    print(
-        f"the run {run.path} has done its steps: {run.path / 'loss.png'} was missing, and is drawn"
-    )
+    print(f"the run {run.path} is finished: drew the missing {run.path / 'loss.png'}")
     return 0
 
 
 class _Interruption:
-    """Turns Ctrl-C, or what a system sends before it ends a process, into a request to stop and save.
+    """Context manager: signal handlers that turn Ctrl-C and termination signals into a request to stop and save.
 
-    A second Ctrl-C interrupts at once. The other signals may follow each other, or a Ctrl-C, without harm to what is
-    being saved: a batch system sends SIGUSR1 a while before its limit and SIGTERM at it. Nothing is printed here: a
-    signal may come in the middle of another line.
+    A second Ctrl-C raises KeyboardInterrupt at once. The other signals never interrupt saving, even if several arrive:
+    a batch system sends SIGUSR1 before its time limit and SIGTERM at the limit. The handlers print nothing, since a
+    signal may arrive in the middle of a line.
     """
 
-    # Of those that the system has (Windows has SIGBREAK, and neither SIGHUP nor SIGUSR1).
+    # Signals that the platform lacks are skipped (Windows has SIGBREAK, but neither SIGHUP nor SIGUSR1).
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGBREAK")
 
     def __init__(self):
@@ -285,7 +279,7 @@ class _Interruption:
                 name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN  # as under nohup
             ):
                 continue
-            # Only the main thread may set handlers; elsewhere the caller has its own way to stop.
+            # Signal handlers can be set in the main thread only; in other threads none are needed.
             with contextlib.suppress(ValueError):
                 self._previous[number] = signal.signal(number, self._ask)
         return self
