@@ -1,0 +1,118 @@
+"""The pytest plugin: a fixture ``assert_gradients`` for gradient tests, seeded and reported.
+
+    def test_softplus(assert_gradients):
+        x = assert_gradients.random.standard_normal((3, 4))
+        assert_gradients((softplus, softplus_backward), x)
+
+Each run of pytest draws a seed of its own, for inputs and cotangents. A failure says how to see it again with
+``--gradcheck-seed``. The last lines of the run count the functions, and the XML of ``--junit-xml`` holds a property
+``gradcheck`` for each.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+from .check import gradient_report
+from .report import CANNOT_TELL, RIGHT, WRONG, GradcheckError, GradcheckInconclusive
+
+_PROPERTY = "gradcheck"
+
+
+class AssertGradients:
+    """What the fixture ``assert_gradients`` is: to be called, and with a stream of random numbers.
+
+    Attributes:
+        seed: that of the run.
+        random: a NumPy generator of this test's own, whatever other tests draw.
+    """
+
+    def __init__(self, item, seed):
+        self._item = item
+        self.seed = seed
+        self.random = np.random.default_rng([seed, *item.nodeid.encode()])
+
+    def __call__(self, fn, *inputs, **settings):
+        """Assert that the gradients of ``fn`` at ``inputs`` are right.
+
+        Args:
+            fn: as ``gradcheck`` takes it: a function of tensors of tinyattn, PyTorch or JAX, or a pair
+                ``(forward, backward)`` of functions of NumPy arrays.
+            inputs: its arguments.
+            settings: the keyword arguments of ``gradcheck``, such as ``mode="fast"`` or ``params=module``.
+
+        Returns:
+            The ``Report``.
+
+        Raises:
+            GradcheckError: if a gradient is wrong; ``GradcheckInconclusive`` if some cannot be told and none is wrong.
+        """
+        __tracebackhide__ = True
+        settings = {"seed": self.seed, "find_fault": True, **settings}
+        try:
+            report = gradient_report(fn, inputs, **settings)
+            error = report.error()
+            if error is not None:
+                raise error
+        except GradcheckError as error:
+            unsure = isinstance(error, GradcheckInconclusive)
+            self._note(CANNOT_TELL if unsure else WRONG, str(error).splitlines()[0])
+            raise
+        checked = sum(argument.checked for argument in report.arguments)
+        bars = max((e.bars for a in report.arguments for e in a.worst), default=0.0)
+        kinks = f", {len(report.kinks)} kinks not checked" if report.kinks else ""
+        self._note(
+            RIGHT, f"{report.function}, {checked} checked, within {bars:.1g} error bars{kinks}"
+        )
+        return report
+
+    def _note(self, verdict, text):
+        self._item.user_properties.append((_PROPERTY, f"{verdict}: {text}"))
+
+
+@pytest.fixture
+def assert_gradients(request):
+    """Assert that gradients are right: ``assert_gradients(fn, *inputs)``; ``.random`` makes inputs."""
+    return AssertGradients(request.node, request.config.option.gradcheck_seed)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("gradcheck", "gradient checks")
+    group.addoption(
+        "--gradcheck-seed",
+        type=int,
+        metavar="N",
+        help="seed of assert_gradients, as a failure shows it; a new one in each run by default",
+    )
+
+
+def pytest_configure(config):
+    seed = config.option.gradcheck_seed
+    if seed is None:  # pytest-xdist passes the option, once set, to its workers
+        config.option.gradcheck_seed = int.from_bytes(os.urandom(4), "little")
+    elif seed < 0:
+        raise pytest.UsageError(f"--gradcheck-seed is {seed}: expected a whole number, 0 or more")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed and any(name == _PROPERTY for name, _ in item.user_properties):
+        seed = item.config.option.gradcheck_seed
+        again = f"to see it again: pytest {item.nodeid!r} --gradcheck-seed {seed}"
+        report.sections.append(("gradcheck", again))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    counts = dict.fromkeys((RIGHT, WRONG, CANNOT_TELL), 0)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                for name, value in report.user_properties:
+                    if name == _PROPERTY:
+                        counts[value.partition(":")[0]] += 1
+    if any(counts.values()):
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        seed = config.option.gradcheck_seed
+        terminalreporter.write_line(f"gradcheck: {told}; --gradcheck-seed {seed}")
