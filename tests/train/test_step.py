@@ -29,7 +29,7 @@ def make_batch(rows=5, seed=0):
 def run(step, batch, key=3):
     """The loss, and copies of the gradients by name."""
     loss = step(*batch, key)
-    return loss, gradients_of(step.model)
+    return float(loss), gradients_of(step.model)
 
 
 def gradients_of(model):

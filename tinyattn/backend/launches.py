@@ -10,8 +10,9 @@ _log = contextvars.ContextVar("tinyattn_launches", default=None)
 def recorded_launches():
     """Record the name of every kernel launch inside a ``with`` block in a list.
 
-    On ``"strict"`` these are kernels and array operations, as CuPy would launch them. On ``"cuda"`` they are only the
-    kernels of ``kernels/cuda``, because CuPy does not report its own.
+    On ``"strict"`` these are kernels and array operations, as CuPy would launch them, and ``"read"`` where the host
+    would wait for a value. On ``"cuda"`` they are only the kernels of ``kernels/cuda``, because CuPy does not report
+    its own.
 
     >>> from tinyattn.backend import get_backend
     >>> x = get_backend("strict").asarray([1.0, 2.0])

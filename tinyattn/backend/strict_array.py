@@ -96,6 +96,7 @@ class StrictArray:
 
     def get(self):
         """A copy as a NumPy array."""
+        note_launch("read")
         return self._memory.copy()
 
     def set(self, array):
@@ -277,6 +278,8 @@ def _add_conversions():
 
     def method_of(name):
         def method(self, *args):
+            if name != "__len__":
+                note_launch("read")
             return getattr(self._memory, name)(*args)
 
         method.__name__ = name

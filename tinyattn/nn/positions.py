@@ -155,7 +155,9 @@ class Rotary(Module):
         end = start + x.shape[-2]
         cosine, sine = self._tables.get(x, end, make)  # (end or more, head_dim / 2)
         if positions is None:
-            return rotary(x, cosine[start:end], sine[start:end])
+            # As tensors: arrays might be changed by whoever passed them, and would be copied.
+            rows = [Tensor._wrap(table[start:end]) for table in (cosine, sine)]
+            return rotary(x, *rows)
         cosine, sine = cosine[positions], sine[positions]  # (..., length, head_dim / 2)
         return rotary(x, cosine[..., None, :, :], sine[..., None, :, :])
 

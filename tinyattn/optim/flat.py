@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import array_namespace, backend_of
 
 _ALIGNMENT = 64  # bytes: each parameter is aligned to a cache line
 
@@ -61,6 +61,7 @@ class FlatStorage:
         self.adopt()
         self.gradients = zeros((self.size,), self.state_dtype)
         self.gradient_views = self.unflatten(self.gradients)
+        self._gap = zeros((_ALIGNMENT,), self.dtype)
 
     def adopt(self):
         """Copy parameters whose array was replaced into the buffer, and make them views of it again."""
@@ -94,6 +95,21 @@ class FlatStorage:
                     )
                 view[...] = gradient._data
         return present
+
+    def copy_gradients(self, gradients):
+        """Copy one gradient for each parameter into the buffer by one operation, where a copy for each would be many.
+
+        Args:
+            gradients: ``{parameter: array}``, with all parameters in it.
+        """
+        xp = array_namespace(self.gradients)
+        pieces = []
+        ends = [piece.start for piece in self.slices[1:]] + [self.size]
+        for parameter, piece, end in zip(self.parameters, self.slices, ends):
+            pieces.append(gradients[parameter].reshape(-1))
+            if end > piece.stop:
+                pieces.append(self._gap[: end - piece.stop])
+        xp.concatenate(pieces, out=self.gradients)
 
     def runs(self, labels):
         """Maximal slices of the buffer over neighbouring parameters of the same label, as (label, slice).

@@ -177,6 +177,20 @@ class Optimizer:
             if parameter.dtype == view.dtype
         }
 
+    def copy_gradients(self, gradients):
+        """Copy gradients, ``{parameter: array}``, to the arrays of ``gradient_arrays``: few operations on a GPU.
+
+        Returns:
+            The parameters for which it was done, those of buffers whose gradients are all there.
+        """
+        copied = []
+        for member in self._storages:
+            parameters = member.storage.parameters
+            if all(parameter in gradients for parameter in parameters):
+                member.storage.copy_gradients(gradients)
+                copied += parameters
+        return copied
+
     def flat_gradients(self):
         """The buffers that hold all gradients, if each was left where the updates read it; else None.
 

@@ -54,14 +54,15 @@ class BatchStep:
         self.model = executor.model
         self.parameters = self.model.parameters()  # finding them takes a while
         self.communicator = communicator
+        self.optimizers = list(optimizers)
         self._gradients = {}  # parameter -> the tensor that its gradient is always left in
-        for optimizer in optimizers:
+        for optimizer in self.optimizers:
             executor.share(optimizer)
             for parameter, array in optimizer.gradient_arrays().items():
                 self._gradients[parameter] = Tensor._wrap(array)
 
     def __call__(self, inputs, targets, key):
-        """The loss as a number.
+        """The loss: a number, or on a device a Tensor of shape (), for which the host waits only when it is read.
 
         Args:
             inputs: ids, NumPy integers (batch, length).
@@ -87,7 +88,7 @@ class BatchStep:
             self._accumulate(total, result[1])
 
         self.executor.run(_loss_and_gradients, parts, add)
-        loss = float(sum(losses))
+        loss = sum(losses[1:], losses[0])
         if self.communicator is not None:
             loss = self._allreduce(loss, total)
         for parameter in self.parameters:
@@ -105,6 +106,11 @@ class BatchStep:
 
     def _accumulate(self, total, gradients):
         """Add a shard's gradients ``{leaf: array}`` to those of earlier shards."""
+        if not total and self.model.device != "cpu":
+            for optimizer in self.optimizers:
+                for parameter in optimizer.copy_gradients(gradients):
+                    total[parameter] = self._gradients[parameter]._data
+                    del gradients[parameter]
         for leaf, gradient in gradients.items():
             if leaf in total:
                 total[leaf] += gradient
@@ -142,12 +148,13 @@ def _loss_and_gradients(model, shard):
         for rows in shards(len(inputs), pieces):
             share = np.count_nonzero(targets[rows] != IGNORE_INDEX) / count
             loss = batch_loss(model, inputs[rows], targets[rows])
-            for leaf, gradient in gradient_map(loss, np.asarray(share, loss.dtype)).items():
+            cotangent = None if share == 1 else np.asarray(share, loss.dtype)
+            for leaf, gradient in gradient_map(loss, cotangent).items():
                 if leaf in gradients:
                     gradients[leaf] += gradient
                 else:
                     gradients[leaf] = gradient
-            total += float(loss.item()) * share
+            total += (float(loss.item()) if model.device == "cpu" else loss.detach()) * share
     return total, gradients
 
 

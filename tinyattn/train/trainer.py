@@ -265,10 +265,14 @@ class Trainer:
             raise
         norm = self.optimizers.clip()
         self.step += 1
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            self._raise_non_finite(loss, norm, rate)
+        if self.model.device == "cpu":
+            self._check_finite(loss, norm, rate)
         self._updating = True
         self.optimizers.step(self.step_function.executor)
+        if self.model.device != "cpu":
+            # Here the host waits, once, when the whole step has been launched. What is not finite is never saved.
+            loss, norm = float(loss), float(norm)
+            self._check_finite(loss, norm, rate)
         self._updating = False
         now = time.perf_counter()
         self.seconds = now - self._began
@@ -283,7 +287,10 @@ class Trainer:
             seconds_left=self.seconds / self.step * (self.config.run.steps - self.step),
         )
 
-    def _raise_non_finite(self, loss, norm, rate):
+    def _check_finite(self, loss, norm, rate):
+        """Raise NonFiniteError, with the name of what is to blame, unless the step's numbers are finite."""
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
         name = "the loss"
         if math.isfinite(loss):
             name = next(
