@@ -22,7 +22,7 @@ RECIPES = {
     "muon, rotary positions, normalised queries and keys": {},
     "nanoGPT's, with dropout": {"preset": "nanogpt-gpu"},
     "rms_norm, biases": {
-        "normalization": "rms_norm",
+        "norm_kind": "rms_norm",
         "bias": True,
         "optimizer": "adamw",
         "learning_rate": 1e-3,
