@@ -116,7 +116,7 @@ def test_a_right_backward_pass_has_no_finding(mode):
 
 
 def test_a_backward_pass_that_is_to_add_starts_from_numbers_that_must_survive():
-    """The complaint of Enzyme's users (EnzymeAD/Enzyme.jl 1307): a rule that overwrites its shadow passes from zeros."""
+    """Issue 1307 of Enzyme.jl: from a shadow of zeros, a rule that overwrites it passes."""
 
     def adds(g, x, gradients):
         gradients[0] += 2 * g * x

@@ -49,7 +49,7 @@ class _Directions:
             for argument, gradient in zip(problem.arguments, analytic, strict=True)
         ]
         self._noise = Noise(problem, cotangents, base, analytic)
-        self._hint = None
+        self._first_step = _LARGEST
 
     def reports(self, evaluations):
         size = sum(gradient.size for gradient in self._gradients)
@@ -121,14 +121,20 @@ class _Directions:
         def accepts(numeric, bar):
             return verdict(numeric, bar).verdict == RIGHT
 
-        largest = _LARGEST if self._hint is None else min(_LARGEST, 16 * self._hint)
+        largest = min(_LARGEST, self._first_step)
         smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
         ladder = slope_of(line, largest, smallest, accepts)
-        kink = kink_at(ladder)
         element = verdict(ladder.slope, ladder.error_bar)
+        # The next direction starts where this one was right, or where its steps ended.
+        self._first_step = 16 * ladder.step if element.verdict == RIGHT else ladder.steps[-1]
+        kink = kink_at(ladder)
         if kink is not None and element.verdict != RIGHT:
-            return None, ladder, Kink(None, kink[0], kink[1], slope)
-        self._hint = ladder.step
+            left, right, error = kink
+            if math.isinf(error):
+                element.verdict = CANNOT_TELL
+                element.reason = "the function is not smooth along a random direction at any step"
+            elif min(left, right) - error <= slope <= max(left, right) + error:
+                return None, ladder, Kink(None, left, right, slope)
         return element, ladder, None
 
     # ------------------------------------------------------------------------------------------------- conclusions
@@ -138,7 +144,7 @@ class _Directions:
         for position, report in enumerate(reports):
             self._summarise(report, position, judged)
         if worst is not None and worst[1].verdict == WRONG:
-            self._locate(reports, *worst)
+            self._locate(reports, *worst, any(e.verdict == RIGHT for _, e, _ in judged))
 
     def _summarise(self, report, position, judged):
         """What the directions say of one argument, before any search."""
@@ -147,20 +153,26 @@ class _Directions:
         elements = sorted((element for _, element, _ in judged), key=_rank, reverse=True)
         ladders = {id(element): ladder for _, element, ladder in judged}
         report.has_influence = self._analytic[position] is not None or _rank(elements[0])[0] == 2
+        # Every direction shows an error anywhere: one that tells suffices.
+        if not any(element.verdict == RIGHT for element in elements):
+            report.unsure = sum(element.verdict == CANNOT_TELL for element in elements)
+        elif elements[0].verdict == CANNOT_TELL:
+            elements = [element for element in elements if element.verdict == RIGHT]
         report.worst = elements[:LISTED]
         report.ladder = ladders[id(elements[0])]
         report.absolute_error = max(element.error for element in elements)
         report.relative_error = max(
             element.error / (math.hypot(*self._shares(direction)) or 1.0)
             for direction, element, _ in judged
+            if element in elements
         )
-        report.unsure = sum(element.verdict == CANNOT_TELL for element in elements)
         if self._settings.tolerances is None and not report.unsure:
             visible = [
                 (self._shares(direction)[position], element.allowed)
                 for direction, element, _ in judged
+                if element.verdict == RIGHT
             ]
-            if all(0 < share < 1e6 * allowed for share, allowed in visible):
+            if visible and all(0 < share < 1e6 * allowed for share, allowed in visible):
                 element = elements[0]
                 report.unsure = len(elements)
                 element = Element(None, element.analytic, element.numeric, element.error_bar)
@@ -168,8 +180,11 @@ class _Directions:
                 element.reason = f"{report.name} has too small a part in the slope: use mode='full'"
                 report.worst = [element]
 
-    def _locate(self, reports, direction, element, ladder):
-        """Search the wrong elements, and write them into the reports of their arguments."""
+    def _locate(self, reports, direction, element, ladder, some_right):
+        """Search the wrong elements, and write them into the reports of their arguments.
+
+        If the search ends at an element that is right, and another direction found no error, it cannot be told.
+        """
         search = _Search(self, direction, ladder)
         residual, allowed = element.numeric - element.analytic, element.allowed
         found, more = [], False
@@ -195,9 +210,12 @@ class _Directions:
                 report.relative_error = here[0][0].error / (self._scale(position) or 1.0)
             elif found:
                 report.worst, report.unsure = [], 0
-        if not found:
-            for report in reports:
-                report.failures = 1 if report.directions else 0
+        for report in () if found else (report for report in reports if report.directions):
+            if some_right:
+                report.unsure, element.verdict = 1, CANNOT_TELL
+                element.reason = "one direction disagrees, and no element that is wrong was found"
+            else:
+                report.failures = 1
 
     def _elements(self, position):
         return Elements(
@@ -287,8 +305,8 @@ def _direction(start, random):
     magnitude = np.abs(np.where(np.isfinite(start), start, 1.0))
     typical = float(np.sqrt(np.mean(magnitude**2))) if start.size else 1.0
     size = 2.0 ** np.floor(np.log2(np.sqrt(np.maximum(magnitude, typical or 1.0))))
-    signs = random.choice([-1.0, 1.0], start.shape)
-    return size * signs * random.integers(128, 385, start.shape) / 256
+    numbers = random.integers(-257, 257, start.shape, dtype=np.int16)
+    return size * np.where(numbers < 0, numbers - 127, numbers + 128) / 256
 
 
 def _rank(element):
