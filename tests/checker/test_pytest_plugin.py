@@ -106,3 +106,12 @@ def test_a_run_without_gradient_tests_says_nothing(run):
 
 def test_a_negative_seed_is_refused(run):
     assert run(RIGHT, options=["--gradcheck-seed=-1"]).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_the_workers_of_xdist_have_the_seed_of_the_run(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(test_rule=RULE + WRONG)
+    words = ["-p", "xdist", "-p", "tinyattn.checker.pytest_plugin", "-p", "no:cacheprovider"]
+    output = pytester.runpytest_subprocess(*words, "-n", "1").stdout.str()
+    seeds = set(re.findall(r"--gradcheck-seed (\d+)", output))
+    assert len(seeds) == 1, output

@@ -88,11 +88,19 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    seed = config.option.gradcheck_seed
-    if seed is None:  # pytest-xdist passes the option, once set, to its workers
-        config.option.gradcheck_seed = int.from_bytes(os.urandom(4), "little")
-    elif seed < 0:
+    given = getattr(config, "workerinput", {}).get("gradcheck_seed")  # a worker of pytest-xdist
+    seed = config.option.gradcheck_seed if given is None else given
+    if seed is None:
+        seed = int.from_bytes(os.urandom(4), "little")
+    if seed < 0:
         raise pytest.UsageError(f"--gradcheck-seed is {seed}: expected a whole number, 0 or more")
+    config.option.gradcheck_seed = seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Give a worker of pytest-xdist the seed of the run."""
+    node.workerinput["gradcheck_seed"] = node.config.option.gradcheck_seed
 
 
 @pytest.hookimpl(hookwrapper=True)
