@@ -11,8 +11,8 @@ import pytest
 from tinyattn.data import CharVocabulary
 from tinyattn.train import begin, load_run, make_config, resume
 from tinyattn.train.storage import atomic
-from tinyattn.train.storage.arrays import DamagedFileError
 from tinyattn.train.storage.atomic import write_atomic
+from tinyattn.train.storage.errors import DamagedFileError
 from tinyattn.train.storage.run_directory import RunDirectory
 
 TEXT = "the quick brown fox jumps over the lazy dog.\n" * 20
@@ -47,7 +47,7 @@ def test_CK_01_a_full_disk_half_way_leaves_the_old_checkpoint(run, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         save(run, 2)
     assert run.read_state("last")["step"] == 1
-    assert run.read_model("last")["w"].tolist() == np.ones((3, 4)).tolist()
+    assert run.read("last").model["w"].tolist() == np.ones((3, 4)).tolist()
     assert sorted(path.name for path in run.path.iterdir()) == ["config.json", "last", "vocab.json"]
 
 
@@ -80,8 +80,8 @@ def test_CK_07_resuming_twice_equals_going_straight_through(tmp_path):
     resume(tmp_path / "parts", {"stop_after": 5}).train(Silent())
     resume(tmp_path / "parts", {"stop_after": 5}).train(Silent())
     straight, parts = (RunDirectory(tmp_path / name) for name in ("straight", "parts"))
-    for name, array in straight.read_model("last").items():
-        assert np.array_equal(array, parts.read_model("last")[name]), name
+    for name, array in straight.read("last").model.items():
+        assert np.array_equal(array, parts.read("last").model[name]), name
     first, second = straight.read_state("last"), parts.read_state("last")
     assert first["random"] == second["random"]
     assert first["step"] == second["step"] == 15

@@ -45,7 +45,7 @@ def test_DM_16_the_two_variants_differ_and_neither_stands_in_for_the_other(tmp_p
     run, model = saved(tmp_path / "run", "gelu")
     config = make_config(SMALL, activation="gelu_tanh")
     other = make_model(config, 3, ta.backend.Random(0)).eval()
-    other.load_state_dict(run.read_model("last"))
+    other.load_state_dict(run.read("last").model)
     assert np.abs(logits(other) - logits(model)).max() > 1e-6
 
 

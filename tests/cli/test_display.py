@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tinyattn.cli.display import LiveDisplay, PlainDisplay, make_display
-from tinyattn.train.trainer import EvaluationReport, StepReport
+from tinyattn.train.reports import EvaluationReport, StepReport
 
 STEP = StepReport(
     step=30,

@@ -139,9 +139,9 @@ def test_a_checkpoint_of_another_model_names_the_tensor_and_both_shapes(refuse, 
 
     shutil.copytree(trained, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
-    arrays = run.read_model("best")
+    arrays = run.read("best").model
     arrays["embedding.weight"] = np.zeros((30, 32), np.float32)
-    run.write_states(["best"], arrays, run.read_optimizer("best"), run.read_state("best"))
+    run.write_states(["best"], arrays, run.read("best").optimizer, run.read_state("best"))
     message = refuse("sample", tmp_path / "run")
     assert "'embedding.weight' of shape (30, 32), and the model's is (30, 16)" in message
 
@@ -161,12 +161,12 @@ def run_with_weights(trained, path, value):
 
     shutil.copytree(trained, path)
     run = RunDirectory(path)
-    arrays = run.read_model("best")
+    arrays = run.read("best").model
     arrays["embedding.weight"][:] = 5
     arrays["embedding.weight"][:, ::2] = value
     arrays["norm.weight"][:] = 3e38  # logits are then sums of inf and -inf
     for name in ("best", "last"):
-        run.write_states([name], arrays, run.read_optimizer(name), run.read_state(name))
+        run.write_states([name], arrays, run.read(name).optimizer, run.read_state(name))
     return path
 
 
@@ -193,11 +193,11 @@ def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
 def test_the_best_state_is_never_silently_the_last(call, refuse, text_file, tmp_path):
     words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
     assert call(*words, "--stop-after", 3).status == 0
-    assert "has no state 'best': it has last" in refuse("sample", "run", "--state", "best")
+    assert "has no state 'best': it has 'last'" in refuse("sample", "run", "--state", "best")
     answer = call("sample", "run", "--length", 5)
     assert answer.status == 0
     assert answer.error == (
-        "tinyattn: the run run was not evaluated yet, so that it has no state 'best': 'last' is taken\n"
+        "tinyattn: the run run was not evaluated yet and has no state 'best': using 'last'\n"
     )
     assert call("sample", "run", "--length", 5, "--state", "last").error == ""
 

@@ -114,7 +114,7 @@ def test_an_evaluation_cut_short_is_made_up_for_on_resumption(tmp_path, tiny, di
         trainer.sampling, trainer.sample = False, sample
         assert not trainer.train(display, asked)
         state = RunDirectory.open(path).read_state("last")
-        assert state["looked_at"] < state["step"] == step
+        assert state["evaluated_step"] < state["step"] == step
         assert not any(
             line["step"] == step and "val_loss" in line
             for line in read_metrics(path / "metrics.jsonl")

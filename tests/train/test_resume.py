@@ -9,15 +9,14 @@ from tinyattn.data import InputError
 from tinyattn.train.config import make_config
 from tinyattn.train.parallel.forks import WorkerError
 from tinyattn.train.session import begin, load_run, resume
-from tinyattn.train.storage.arrays import DamagedFileError
+from tinyattn.train.storage.errors import DamagedFileError, RunWarning
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
-from tinyattn.train.storage.seal import RunWarning
 
 
 def contents(path):
     run = RunDirectory.open(path)
-    arrays = {**run.read_model("last"), **run.read_optimizer("last")}
+    arrays = {**run.read("last").model, **run.read("last").optimizer}
     losses = [line["loss"] for line in read_metrics(path / "metrics.jsonl") if "loss" in line]
     state = run.read_state("last")
     return arrays, losses, state
@@ -89,7 +88,9 @@ def test_a_run_whose_last_state_was_lost_goes_on_from_the_best(tmp_path, tiny, d
     begin(make_config(tiny), tmp_path / "straight").train(display)
     begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
     shutil.rmtree(tmp_path / "run" / "last")
-    with pytest.warns(RunWarning, match="no state 'last' any more: it goes on from 'best'"):
+    with pytest.warns(
+        RunWarning, match="state 'last' of the run .* is missing: resuming from 'best'"
+    ):
         trainer = resume(tmp_path / "run")
     assert trainer.step == 5
     assert trainer.train(display)
@@ -99,14 +100,16 @@ def test_a_run_whose_last_state_was_lost_goes_on_from_the_best(tmp_path, tiny, d
 def test_a_damaged_last_state_says_how_to_go_on_from_the_best(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
     (tmp_path / "run" / "last" / "state.json").write_text("{")
-    with pytest.raises(DamagedFileError, match=r"'best' .*--resume takes it once .*last is moved"):
+    with pytest.raises(
+        DamagedFileError, match=r"'best' .*--resume uses it if you move .*last away"
+    ):
         resume(tmp_path / "run")
     (tmp_path / "run" / "last").rename(tmp_path / "away")
     with pytest.warns(RunWarning):
         assert resume(tmp_path / "run").train(display)
 
 
-@pytest.mark.parametrize("error", [WorkerError("worker process 1 was ended"), MemoryError()])
+@pytest.mark.parametrize("error", [WorkerError("worker process 1 was terminated"), MemoryError()])
 def test_what_fails_in_a_step_costs_that_step_only(tmp_path, tiny, display, error):
     begin(make_config(tiny), tmp_path / "straight").train(display)
     trainer = begin(make_config(tiny), tmp_path / "parts")
@@ -134,7 +137,7 @@ def test_weights_that_an_update_left_half_done_are_not_saved(tmp_path, tiny, dis
 
     def half(executor):
         if trainer.step == 7:
-            raise WorkerError("worker process 1 was ended")
+            raise WorkerError("worker process 1 was terminated")
         update(executor)
 
     trainer.optimizers.step = half
@@ -160,9 +163,9 @@ def test_another_text_is_refused(tmp_path, tiny, text_file, display):
 def test_a_checkpoint_of_another_shape_is_refused_with_name_and_shapes(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     run = RunDirectory.open(tmp_path / "run")
-    arrays = run.read_model("last")
+    arrays = run.read("last").model
     arrays["blocks.0.norm1.weight"] = np.ones((1,), np.float32)
-    run.write_states(["last"], arrays, run.read_optimizer("last"), run.read_state("last"))
+    run.write_states(["last"], arrays, run.read("last").optimizer, run.read_state("last"))
     with pytest.raises(
         InputError, match=r"'blocks\.0\.norm1\.weight' of shape \(1,\), and the model's is \(16,\)"
     ):

@@ -13,10 +13,11 @@ from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.build import build_optimizers
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
+from tinyattn.train.reports import DisplayError
 from tinyattn.train.session import begin, load_run, new_directory, resume
 from tinyattn.train.storage.metrics import QUANTITIES, read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
-from tinyattn.train.trainer import DisplayError, NonFiniteError, snapshot_steps
+from tinyattn.train.trainer import NonFiniteError, snapshot_steps
 
 
 def test_a_run_leaves_everything_a_reader_needs(tmp_path, tiny, display):
@@ -109,7 +110,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
         trainer.train(display)
     run = RunDirectory.open(tmp_path / "run")
     assert run.read_state("last")["step"] == 5
-    assert all(np.isfinite(array).all() for array in run.read_model("last").values())
+    assert all(np.isfinite(array).all() for array in run.read("last").model.values())
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 7  # 6 steps, 1 evaluation
 
 
@@ -140,7 +141,7 @@ def test_weights_that_are_not_finite_never_replace_a_good_state(tmp_path, tiny, 
         trainer.train(display, should_stop=lambda: trainer.step == at)
     run = RunDirectory.open(tmp_path / "run")
     assert run.read_state("last")["step"] == 0
-    assert all(np.isfinite(array).all() for array in run.read_model("last").values())
+    assert all(np.isfinite(array).all() for array in run.read("last").model.values())
     assert run.snapshot_steps() == list(range(at))
 
 

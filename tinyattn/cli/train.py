@@ -21,8 +21,9 @@ from ..train.config import (
 )
 from ..train.parallel import WorkerError
 from ..train.parallel.mpi import launched_processes
+from ..train.reports import DisplayError, show
 from ..train.session import FinishedRunError, baselines_of, begin, resume
-from ..train.trainer import DisplayError, NonFiniteError, show
+from ..train.trainer import NonFiniteError
 from .display import describe_duration, discard_output, make_display
 from .options import TextAndRunOptions, model_options, options
 
@@ -129,14 +130,14 @@ def _train(trainer, interruption):
         if finished:
             _tell(f"tinyattn: {what}; the run {trainer.run.path} is finished")
             return 0
-        if not trainer.run.holds_run():
+        if not trainer.run.has_saved_state():
             _tell(f"tinyattn: {what}; nothing was trained yet")
             return 1
         return _stopped(trainer, f"tinyattn: {what}: saved after step {trainer.step}", 1)
     except OSError as error:
         then = (
             f"resume with {_resume_command(trainer)}, the last saved state is intact"
-            if trainer.run.holds_run()
+            if trainer.run.has_saved_state()
             else "start again, nothing was saved yet"
         )
         raise InputError(

@@ -1,4 +1,4 @@
-"""Training: configuration, data, steps, saved states.
+"""Training: configuration, training loop, parallel execution, saved runs.
 
 >>> import tempfile
 >>> from tinyattn.train import begin, load_run, make_config

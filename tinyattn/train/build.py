@@ -1,4 +1,4 @@
-"""From a configuration to a model, its task, its optimisers and its step."""
+"""Build a model, its task, its optimizers and its training step from a configuration."""
 
 import dataclasses
 import math
@@ -30,10 +30,10 @@ MODELS = {
 
 
 def build_model(config, vocabulary_size):
-    """The model of a ``TrainConfig``, its weights drawn from the default random stream.
+    """Build the model of a ``TrainConfig``, its weights drawn from the default random stream.
 
     Raises:
-        ValueError: for options that do not go together.
+        ValueError: for incompatible options.
     """
     model_class, config_class = MODELS[config.architecture.model]
     options = dataclasses.asdict(config.architecture)
@@ -44,10 +44,9 @@ def build_model(config, vocabulary_size):
 
 
 def build_task(model, config):
-    """What the model's task makes of a batch: ``(inputs, targets, random) -> (inputs, targets)``.
+    """The function that prepares a batch for the model's task: ``(inputs, targets, random) -> (inputs, targets)``.
 
-    None for models that predict the next character: the batch is what they need. An encoder gets some
-    characters masked and predicts those.
+    None for language models, which predict the next character. An encoder predicts masked characters.
     """
     if config.architecture.model != "encoder":
         return None
@@ -59,19 +58,19 @@ def build_task(model, config):
 
 
 def build_step(model, config, optimizers, communicator=None):
-    """The ``BatchStep`` of a model and its ``Optimizers``, on the CPU with ``config.run.workers`` workers.
+    """Build the ``BatchStep`` of a model and its ``Optimizers``, on the CPU with ``config.run.workers`` workers.
 
     Raises:
         ValueError: for several MPI processes on a GPU.
     """
     if communicator is not None and model.device != "cpu":
-        raise ValueError(f"several processes train on the CPU only, not on {model.device}")
+        raise ValueError(f"several MPI processes can train on the CPU only, not on {model.device}")
     executor = make_executor(model, config.run.workers, communicator)
     return BatchStep(executor, optimizers.members.values(), communicator)
 
 
 def build_optimizers(model, config):
-    """The optimisers of a ``TrainConfig`` over a model's parameters."""
+    """Build the optimizers of a ``TrainConfig`` for a model's parameters."""
     options = config.optimization
     matrices, rest = [], model.named_parameters()
     if options.optimizer == "muon":
@@ -95,34 +94,33 @@ def build_optimizers(model, config):
     return Optimizers(members, peaks, model.parameters(), options, config.run.steps)
 
 
+@dataclasses.dataclass(eq=False)
 class Optimizers:
-    """Several optimisers that share a schedule, the clipping, and a saved state.
+    """Several optimizers with one learning-rate schedule, gradient clipping and saved state.
 
     Args:
-        members: dict of name to optimiser, ``"adamw"`` among them.
-        peaks: dict of name to largest learning rate.
-        parameters: all parameters, for the clipping.
+        members: dict of name to optimizer; one is named ``"adamw"``.
+        peaks: dict of name to peak learning rate.
+        parameters: all parameters, for gradient clipping.
         options: ``OptimizerOptions``.
-        steps: steps in all, at the end of which the learning rate has come down.
+        steps: total steps, at the end of which the learning-rate decay ends by default.
     """
 
-    def __init__(self, members, peaks, parameters, options, steps):
-        self.members = members
-        self.peaks = peaks
-        self.parameters = parameters
-        self.options = options
-        self.decay_steps = options.decay_steps or steps
+    members: dict
+    peaks: dict
+    parameters: list
+    options: object
+    steps: int
 
     def set_learning_rate(self, step):
-        """Set the rates for ``step`` (from 0); returns AdamW's."""
-        share = self.learning_rate_share(step)
+        """Set the learning rates for ``step`` (from 0); returns AdamW's."""
+        fraction = self._fraction_of_peak(step)
         for name, optimizer in self.members.items():
             for group in optimizer.param_groups:
-                group["lr"] = self.peaks[name] * share
-        return self.peaks["adamw"] * share
+                group["lr"] = self.peaks[name] * fraction
+        return self.peaks["adamw"] * fraction
 
-    def learning_rate_share(self, step):
-        """The learning rate at ``step`` (from 0) as a share of the largest."""
+    def _fraction_of_peak(self, step):
         options = self.options
         if options.decay == "none":
             return schedules.constant(step, peak=1.0, warmup=options.warmup_steps)
@@ -131,13 +129,13 @@ class Optimizers:
             peak=1.0,
             minimum=options.final_share,
             warmup=options.warmup_steps,
-            decay=self.decay_steps,
+            decay=options.decay_steps or self.steps,
             decay_share=options.decay_share,
             shape=options.decay,
         )
 
     def clip(self):
-        """Scale the gradients down to the largest norm allowed; returns the norm they had."""
+        """Clip the norm of the gradients; returns the norm before clipping."""
         most = self.options.clip or math.inf
         buffers = [optimizer.flat_gradients() for optimizer in self.members.values()]
         if None in buffers or backend_of(buffers[0][0]).kind == "cpu":
@@ -145,12 +143,12 @@ class Optimizers:
         return clip_arrays([array for arrays in buffers for array in arrays], most)
 
     def step(self, executor):
-        """Update all parameters, by the workers of an ``Executor``."""
+        """Update all parameters, with the workers of an ``Executor``."""
         for optimizer in self.members.values():
             optimizer.step(executor)
 
     def state(self):
-        """What the optimisers remember: a dict of arrays, and a dict that JSON can hold."""
+        """The state of the optimizers: a dict of arrays, and a dict of settings that JSON can represent."""
         states = {name: optimizer.state_dict() for name, optimizer in self.members.items()}
         arrays = {
             f"{name}.{array_name}": array
@@ -160,10 +158,10 @@ class Optimizers:
         return arrays, {name: state["settings"] for name, state in states.items()}
 
     def load_state(self, arrays, settings):
-        """Go on from what ``state`` gave.
+        """Load a result of ``state``.
 
         Raises:
-            ValueError: where it does not fit; the optimisers that come before are then already changed.
+            ValueError: if it does not match an optimizer; preceding optimizers are already changed.
         """
         for name, optimizer in self.members.items():
             own = {

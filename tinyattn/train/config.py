@@ -1,8 +1,8 @@
-"""Every setting of a training run: its name, type, range, default, unit and explanation, once.
+"""The options of a training run: name, type, range, default, unit and help of each.
 
-The command line, its help, a configuration file and a run's ``config.json`` all come from these
-dataclasses. The field's docstring is its help; the word in brackets at its end is the unit. The
-defaults are the preset ``fast``; the other presets are what differs from it.
+The command line, its help, configuration files and a run's ``config.json`` are generated from these dataclasses. The
+docstring of a field is its help, the word in brackets at its end the unit. The defaults are the preset ``fast``; the
+other presets are differences from it.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class ModelOptions(TransformerOptions, ConvolutionOptions):
     """Model options; see ``models/config.py`` for most of them."""
 
     model: Literal["gpt", "encoder", "rnn", "cnn"] = "gpt"
-    """Architecture; gpt and encoder are transformers, rnn and cnn baselines to compare them with."""
+    """Architecture; gpt and encoder are transformers, rnn and cnn are baselines."""
 
 
 @dataclass(frozen=True)
@@ -47,46 +47,46 @@ class OptimizerOptions:
     """Optimizer options."""
 
     optimizer: Literal["muon", "adamw"] = "muon"
-    """muon: Muon for the matrices of the blocks and AdamW for the rest; adamw: AdamW for all."""
+    """muon: Muon for the matrices of the blocks, AdamW for all other parameters; adamw: AdamW for all."""
 
     learning_rate: Positive = 0.012
-    """Largest learning rate of AdamW [per step]."""
+    """Peak learning rate of AdamW [per step]."""
 
     muon_learning_rate: Positive = 0.03
-    """Largest learning rate of Muon [per step]."""
+    """Peak learning rate of Muon [per step]."""
 
     decay: Literal["linear", "cosine", "none"] = "linear"
     """Learning-rate decay schedule."""
 
     decay_share: Share = 0.5
-    """Share of the steps, the last ones, over which the learning rate comes down [of 1]."""
+    """Fraction of the steps, at the end, in which the learning rate decays [of 1]."""
 
     decay_steps: Count | None = None
-    """Step at which the learning rate has come down; the number of steps by default [steps]."""
+    """Step at which the decay ends; the number of steps by default [steps]."""
 
     final_share: Share = 0.0
-    """Learning rate at the end, as a share of the largest [of 1]."""
+    """Final learning rate, as a fraction of the peak [of 1]."""
 
     warmup_steps: CountOrZero = 10
-    """Steps over which the learning rate rises from 0 [steps]."""
+    """Warmup: steps in which the learning rate rises from 0 [steps]."""
 
     beta1: Probability = 0.9
-    """AdamW's decay rate for the mean of the gradients [a step]."""
+    """AdamW's decay rate of the first moment, the mean of the gradients [per step]."""
 
     beta2: Probability = 0.99
-    """AdamW's decay rate for the mean of their squares [a step]."""
+    """AdamW's decay rate of the second moment, the mean of their squares [per step]."""
 
     weight_decay: NotNegative = 0.1
-    """Decay of AdamW's matrices, times the learning rate; vectors are left alone [a step]."""
+    """AdamW's decoupled weight decay, times the learning rate; vectors are excluded [per step]."""
 
     muon_momentum: Probability = 0.9
-    """Muon's Nesterov momentum [a step]."""
+    """Muon's Nesterov momentum [per step]."""
 
     muon_weight_decay: NotNegative = 0.0
-    """Decay of Muon's matrices, times the learning rate [a step]."""
+    """Muon's decoupled weight decay, times the learning rate [per step]."""
 
     clip: NotNegative = 1.0
-    """Largest norm of all gradients together, above which they are scaled down; 0: never [norm]."""
+    """Gradient clipping: largest norm of all gradients together; 0: no clipping [norm]."""
 
 
 @dataclass(frozen=True)
@@ -94,53 +94,53 @@ class RunOptions:
     """Run options."""
 
     data: PathText | tuple[PathText, ...] = "pydoc"
-    """Text to train on: one or more files, joined as they are; - for standard input; pydoc (Python's own
-    documentation); or shakespeare (fetched)."""
+    """Text to train on: one or more files, concatenated; - for standard input; pydoc (Python's own documentation); or
+    shakespeare (downloaded)."""
 
     preset: Literal["fast", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
-    """Recipe that the other defaults come from."""
+    """Preset that the other defaults come from."""
 
     out: PathText | None = None
     """Directory to write the run to; a new one under runs/ by default [path]."""
 
     steps: Count = 300
-    """Optimiser steps in all [steps]."""
+    """Optimizer steps in total [steps]."""
 
     batch_size: Count = 12
-    """Windows of text in a step [windows]."""
+    """Batch size: windows of text per step [windows]."""
 
     seed: Seed = 1337
-    """Start of all random streams: weights, order of the text, dropout, samples."""
+    """Seed of all random streams: weights, order of the text, dropout, samples."""
 
     device: str | None = None
     """Device to train on: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
 
     workers: WorkerCount | None = None
-    """Workers that share each batch: processes on Linux, else threads. By default the CPU cores this process may use:
-    the least of its CPU affinity, the container's CPU quota, and OMP_NUM_THREADS. The last digits of a run depend on
-    their number [workers]."""
+    """Workers that share each batch: processes on Linux, otherwise threads. By default the CPU cores this process may
+    use: the least of its CPU affinity, the container's CPU quota, and OMP_NUM_THREADS. Results depend on the number in
+    the last digits [workers]."""
 
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the parameters and activations."""
 
     evaluate_every: Count = 100
-    """Steps from one evaluation and saved state to the next [steps]."""
+    """Evaluate and save every so many steps [steps]."""
 
     evaluate_characters: Count = 1_000_000
-    """Most characters of the validation part that an evaluation takes, the same ones each time, evenly spread
+    """Largest number of characters of the validation split per evaluation, the same ones each time, evenly spaced
     [characters]."""
 
     sample_every: CountOrZero = 100
-    """Steps from one printed sample to the next; 0: never [steps]."""
+    """Print a text sample every so many steps; 0: never [steps]."""
 
     sample_length: Count = 200
-    """Length of a printed sample [characters]."""
+    """Length of a text sample [characters]."""
 
     snapshots: FileCount = 0
-    """Copies of the model to keep along the way, the first and last step included [files]."""
+    """Number of snapshots of the model to keep, evenly spaced from the first to the last step [files]."""
 
     stop_after: Count | None = None
-    """Steps after which this call saves and stops, the schedule unchanged [steps]."""
+    """Save and stop after so many steps of this call; the learning-rate schedule is unchanged [steps]."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class TrainConfig:
     optimization: OptimizerOptions = field(default_factory=OptimizerOptions)
 
 
-# What may differ on resumption; the rest makes the run what it is.
+# Options that may change on resumption; the others identify the run.
 CHANGEABLE = (
     "data",
     "device",
@@ -184,7 +184,7 @@ _NANOGPT = {
 }
 PRESETS = {
     "fast": {},
-    # The README's line for a laptop without a GPU.
+    # The recipe of its README for a laptop without a GPU.
     "nanogpt-cpu": {**_NANOGPT, "steps": 2000},
     "nanogpt-gpu": {
         **_NANOGPT,
@@ -200,7 +200,7 @@ PRESETS = {
 
 
 def describe_presets():
-    """What each preset differs in from the defaults, a line each.
+    """The options of each preset that differ from the defaults, one line per preset.
 
     >>> print(describe_presets().splitlines()[0])
     fast: the defaults
@@ -212,21 +212,30 @@ def describe_presets():
 
 
 def _spell(name, value):
-    """An option with its value as the command line takes it."""
+    """An option with its value as written on the command line."""
     if isinstance(value, bool):
         return option(name if value else f"no_{name}")
     return f"{option(name)} {value}"
 
 
-# Options that a configuration file may still call by a former name.
+# Names of options in runs and configuration files of earlier versions.
 FORMER_NAMES = {"normalisation": "norm_kind"}
 
 
-def make_config(options=None, **more):
-    """A checked configuration from a flat dict of options, above the preset it names.
+def current_names(options):
+    """A flat dict of options, with the present names for former ones."""
+    return {FORMER_NAMES.get(name, name): value for name, value in options.items()}
+
+
+def make_config(options=None, *, with_preset=True, **more):
+    """Make a ``TrainConfig`` from a flat dict of options.
+
+    Args:
+        options, more: values by option name.
+        with_preset: whether options that are not given have the values of the preset, or else their defaults.
 
     Raises:
-        InputError: for a name that is no option, a wrong type or a value out of range.
+        InputError: for an unknown option, a wrong type or a value out of range.
 
     >>> make_config(preset="nanogpt-cpu", steps=10).optimization.learning_rate
     0.001
@@ -235,11 +244,10 @@ def make_config(options=None, **more):
     preset = options.get("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError(f"unknown preset {shown(preset)}: expected one of {', '.join(PRESETS)}")
-    options = {**PRESETS[preset], **options}
-    # JSON takes Python's numbers only.
+    # JSON represents Python's numbers only.
     options = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in options.items()
+        for name, value in {**(PRESETS[preset] if with_preset else {}), **options}.items()
     }
     groups = {}
     for group, owner in GROUPS.items():
@@ -266,7 +274,7 @@ def flatten(config):
 
 
 def identity_of(config):
-    """The options that make a run what it is: all but those that may differ on resumption, as a flat dict.
+    """The options that identify a run, those that may not change on resumption, as a flat dict.
 
     >>> "heads" in identity_of(TrainConfig()), "steps" in identity_of(TrainConfig())
     (True, False)
@@ -284,47 +292,47 @@ def flatten_groups(*groups):
 
 
 def config_to_json(config):
-    """``config`` as JSON, grouped as the dataclasses are."""
+    """``config`` as JSON, with one object per group of options."""
     return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
 
 
 def options_from_json(text, name="the configuration"):
-    """The flat dict of options in JSON text, whether grouped (as in ``config.json``) or flat.
+    """Parse JSON text with options, grouped (as in ``config.json``) or flat, into a flat dict.
 
     Raises:
-        InputError: where the text is not JSON of that form.
+        InputError: if the text is not JSON of that form.
 
     >>> options_from_json('{"run": {"steps": 5}, "heads": 2}')
     {'steps': 5, 'heads': 2}
     """
     content = parse_json(text, name)
     if not isinstance(content, dict):
-        raise InputError(f'{name} must hold a JSON object, such as {{"steps": 100}}')
+        raise InputError(f'{name} must contain a JSON object, such as {{"steps": 100}}')
     options = {}
     for key, value in content.items():
-        if key == "sha256":  # the digest in a run's own config.json (storage/seal.py)
+        if key == "sha256":  # the digest in a run's config.json (storage/digests.py)
             continue
         if key in GROUPS and isinstance(value, dict):
             options.update(value)
         else:
             options[key] = value
-    return {FORMER_NAMES.get(name, name): value for name, value in options.items()}
+    return current_names(options)
 
 
 def check_config(config):
-    """Raise an InputError for the first option at odds with another."""
+    """Raise an InputError for the first option that is incompatible with another."""
     with _as_input_error():
         config.architecture.check(option)
 
 
 def as_annotated(group):
-    """A dataclass of options, each checked against its annotation and made what that says.
+    """Check each option of a dataclass against its annotation, and convert it to the annotated type.
 
-    An integer where a number is expected becomes a float, ``~`` in a path the home directory, and a list of one path
-    that path.
+    An integer becomes a float if a float is expected, ``~`` in a path the home directory, and a list of one path that
+    path.
 
     Raises:
-        InputError: with the option's name, the values it may have, and the value given.
+        InputError: with the option's name, its valid values, and the given value.
 
     >>> as_annotated(OptimizerOptions(clip=1)).clip
     1.0
@@ -345,7 +353,7 @@ def as_annotated(group):
 
 
 def _has(hint, kind):
-    """Whether a type is, or has among its members and notes, ``kind`` or an instance of it."""
+    """Whether an annotation is ``kind`` or an instance of it, or has one among its members and metadata."""
     parts = typing.get_args(hint) if typing.get_origin(hint) else ()
     return hint is kind or isinstance(hint, kind) or any(_has(part, kind) for part in parts)
 
@@ -359,5 +367,5 @@ def _as_input_error():
 
 
 def option(name):
-    """The spelling of an option on the command line: ``block_size`` is ``--block-size``."""
+    """The name of an option on the command line: ``--block-size`` for ``block_size``."""
     return "--" + name.replace("_", "-")

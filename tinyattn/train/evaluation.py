@@ -1,4 +1,4 @@
-"""The loss of a text, or of a fixed part of a long one."""
+"""Evaluation: the loss of a text, or of a fixed sample of its windows."""
 
 import time
 
@@ -12,37 +12,39 @@ from ..ops.losses import IGNORE_INDEX
 from .parallel import SerialExecutor
 from .step import batch_loss
 
-CHARACTERS_AT_ONCE = 2048  # enough for the matrix products, little enough to stay near the cache
+CHARACTERS_AT_ONCE = (
+    2048  # per batch: large enough for efficient matrix products, small enough for the cache
+)
 
-# How long the evaluation computes between two calls of ``watch`` [s].
+# Bounds of the time between two calls of ``watch`` [s].
 _SHORTEST, _LONGEST = 0.1, 0.4
 
 
 class Stopped(Exception):
-    """An evaluation or a sample was asked to stop before its end."""
+    """An evaluation or sample was stopped before it was complete."""
 
 
 def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=None, watch=None):
-    """The mean loss over ``ids``, in windows that follow each other and so cover it once.
+    """The mean loss over ``ids``, in consecutive windows that cover it once.
 
-    The model is in evaluation mode meanwhile, and every module has its own mode back afterwards, also
-    after an exception. No stream of random numbers that training draws from is touched.
+    The model is in eval mode during the call; afterwards, also after an exception, each module is in its previous mode.
+    The random streams of training are not used.
 
     Args:
         model: a module with ``loss(ids, targets)``.
-        ids: whole numbers, shape (length,).
-        block_size: characters in a window.
-        prepare: ``(inputs, targets, random) -> (inputs, targets)``, what the model's task makes of a batch;
-            the same random numbers are given each time, so that two evaluations can be compared.
+        ids: integers, shape (length,).
+        block_size: characters per window.
+        prepare: ``(inputs, targets, random) -> (inputs, targets)``, prepares a batch for the model's task
+            (``build_task``); ``random`` has the same seed in each call, so that evaluations can be compared.
         executor: an ``Executor`` of this model that shares the batches among its workers; serial by default.
-        characters: how many are evaluated at most, in whole windows spread evenly over ``ids``, the same ones
-            each time; None for all.
-        watch: ``(done, total)`` is called with numbers of characters, several times a second; what it raises
-            ends the evaluation.
+        characters: largest number to evaluate, in whole windows evenly spaced over ``ids``, the same ones each time;
+            None for all.
+        watch: called several times per second with ``(done, total)``, numbers of characters; an exception from it
+            stops the evaluation.
 
     Returns:
-        Nats for each target that counts, a float; the sum is kept in float64, in the order of the text. It does
-        not depend on the number of workers or on how long anything takes.
+        The loss in nats per target that counts, a float; summed in float64 in the order of the text. It depends neither
+        on the number of workers nor on timing.
     """
     executor = executor or SerialExecutor(model)
     batch_size = max(1, CHARACTERS_AT_ONCE // block_size)
@@ -63,7 +65,7 @@ def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=
 
 
 def evaluated_characters(length, block_size, characters=None):
-    """How many characters of a text of ``length`` are predicted by ``evaluate`` with these arguments.
+    """The number of characters of a text of ``length`` that ``evaluate`` predicts with these arguments.
 
     >>> evaluated_characters(1001, 64), evaluated_characters(1001, 64, 500)
     (1000, 448)
@@ -74,7 +76,7 @@ def evaluated_characters(length, block_size, characters=None):
 
 
 def _pieces(batches, workers):
-    """Lists of batches, each taking long enough to be worth sharing and little enough to be waited for."""
+    """Lists of batches, each long enough to share among workers and short enough for frequent calls of ``watch``."""
     size, piece = workers, []
     began = time.perf_counter()
     for batch in batches:

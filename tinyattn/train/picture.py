@@ -1,4 +1,4 @@
-"""The loss curve of a run as a picture."""
+"""Plot the loss curve of a run, with matplotlib."""
 
 import contextlib
 import io
@@ -6,20 +6,21 @@ import logging
 import warnings
 
 from ..data.corpus import corpus_title
+from .reports import MovingAverage
 from .storage.atomic import write_atomic
 
 
 def draw_run(run, baselines=None):
-    """Draw the ``loss.png`` of a run.
+    """Plot the ``loss.png`` of a run.
 
     Args:
         run: a ``RunDirectory``.
-        baselines: dict of name to loss, drawn as horizontal lines.
+        baselines: dict of name to loss, plotted as horizontal lines.
 
     Raises:
-        ImportError: where matplotlib is missing.
-        InputError: where a file of the run is damaged.
-        OSError: where the picture cannot be written, or matplotlib has no directory to write to.
+        ImportError: if matplotlib is not installed.
+        InputError: if a file of the run is damaged.
+        OSError: if the picture cannot be written, or matplotlib cannot write its cache.
     """
     config = run.config()
     shape = config.architecture
@@ -31,27 +32,27 @@ def draw_run(run, baselines=None):
 
 
 def draw_loss(path, lines, baselines=None, title=""):
-    """Draw training and validation loss over the steps into a PNG file.
+    """Plot training and validation loss against steps in a PNG file.
 
     Args:
         path: the file to write.
-        lines: what ``read_metrics`` gives.
-        baselines: dict of name to loss, drawn as horizontal lines.
-        title: a line above the picture.
+        lines: a result of ``read_metrics``.
+        baselines: dict of name to loss, plotted as horizontal lines.
+        title: title of the plot.
 
     Raises:
-        ImportError: where matplotlib is missing.
+        ImportError: if matplotlib is not installed.
         OSError: as ``draw_run``.
     """
     with warnings.catch_warnings(), _silent("matplotlib"):
-        warnings.simplefilter("ignore")  # of glyphs that a font lacks
+        warnings.simplefilter("ignore")  # about glyphs missing in a font
         content = _draw(lines, baselines, title)
     write_atomic(path, content)
 
 
 @contextlib.contextmanager
 def _silent(name):
-    """Keep a logger from writing to standard error."""
+    """Silence a logger, which would write to standard error."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -62,13 +63,13 @@ def _silent(name):
 
 
 def _draw(lines, baselines, title):
-    """The picture as the bytes of a PNG file."""
+    """The plot as the bytes of a PNG file."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # without pyplot: no window, no state shared with the caller's figures
+    FigureCanvasAgg(figure)  # without pyplot: no window, no global state
     with matplotlib.rc_context():
         axes = figure.add_subplot()
         steps, losses = _series(lines, "loss")
@@ -96,8 +97,8 @@ def _draw(lines, baselines, title):
                 fontsize=8,
                 color="#525252",
             )
-        axes.set(xlabel="step", ylabel="loss (nats a character)")
-        axes.set_title(title, parse_math=False)  # a file may have dollars in its name
+        axes.set(xlabel="step", ylabel="loss (nats per character)")
+        axes.set_title(title, parse_math=False)  # a file name may contain $
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
         content = io.BytesIO()
@@ -111,18 +112,10 @@ def _series(lines, quantity):
 
 
 def smooth(values, half_life=5):
-    """Exponential mean of ``values``, each weighing half of the one ``half_life`` places later.
-
-    The weights of the first values are normalised, so that the mean does not start from 0.
+    """Exponential moving averages of ``values``, in which weights halve every ``half_life`` values.
 
     >>> smooth([2.0, 2.0])
     [2.0, 2.0]
     """
-    keep = 0.5 ** (1 / half_life)
-    total = weight = 0.0
-    result = []
-    for value in values:
-        total = keep * total + value
-        weight = keep * weight + 1
-        result.append(total / weight)
-    return result
+    average = MovingAverage(0.5 ** (1 / half_life))
+    return [average.add(value) for value in values]

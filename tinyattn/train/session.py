@@ -1,4 +1,4 @@
-"""Beginning a run, going on with one, and opening one to use its model."""
+"""Start a run, resume one, or load its model."""
 
 import dataclasses
 import itertools
@@ -16,17 +16,17 @@ from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel import available_cores
 from .parallel.mpi import Processes
-from .storage.arrays import DamagedFileError, check_arrays, check_finite
+from .storage.arrays import check_arrays, check_finite
+from .storage.errors import DamagedFileError, RunWarning
 from .storage.run_directory import RunDirectory
-from .storage.seal import RunWarning
-from .trainer import Trainer
+from .trainer import Trainer, evaluated_step
 
-# Each random stream is the seed's own child, so that one more draw in one moves no other.
+# Independent random streams derived from the run's seed: a draw from one does not change the others.
 STREAMS = ("weights", "batches", "masks", "dropout", "samples")
 
 
 class FinishedRunError(InputError):
-    """The run has done all its steps.
+    """All steps of the run are done.
 
     Attributes:
         run: the ``RunDirectory``.
@@ -40,15 +40,15 @@ class FinishedRunError(InputError):
 
 
 def begin(config, out=None, processes=None):
-    """A new run: its directory made and locked, its weights drawn, no step done.
+    """Start a run: create and lock its directory, initialize the weights. Returns a ``Trainer`` at step 0.
 
     Args:
         config: ``TrainConfig``.
-        out: its directory; by default ``config.run.out``, else a new one under ``runs/``.
+        out: the run's directory; by default ``config.run.out``, or a new one under ``runs/``.
         processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
-        InputError: for a text, device or directory that cannot be used, or one that another process trains in.
+        InputError: if the text, device or directory cannot be used, or another process has locked the directory.
     """
     processes = processes or Processes()
     check_device(config.run.device)
@@ -56,7 +56,7 @@ def begin(config, out=None, processes=None):
     dataset = CharDataset.load(
         config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
     )
-    # A run finds its text from whatever directory it is resumed in.
+    # An absolute path, so that the run can be resumed from another working directory.
     config = dataclasses.replace(
         config, run=dataclasses.replace(config.run, data=located(config.run.data))
     )
@@ -76,19 +76,19 @@ def begin(config, out=None, processes=None):
 
 
 def resume(path, options=None, processes=None):
-    """A run to go on with from its last state, to the last bit as if it had never stopped.
+    """Resume a run from its last state, bit-identically to a run that was not interrupted. Returns a ``Trainer``.
 
-    Where the last state was lost and the best one is there, the run goes on from that, with a ``RunWarning``.
+    If the last state is missing, the run is resumed from the best one, with a ``RunWarning``.
 
     Args:
-        path: its directory.
-        options: dict of options that now differ; only some may (``CHANGEABLE``).
+        path: the run's directory.
+        options: dict of options to change; only those in ``CHANGEABLE`` may.
         processes: ``Processes`` that train together; this one alone by default.
 
     Raises:
-        InputError: for what is no run, one that another process trains, an option that must not change, a text that
-            is another now, or a checkpoint that is damaged or does not fit.
-        FinishedRunError: where all steps are done.
+        InputError: if there is no run, another process trains it, an option may not change, the text has changed, or
+            the saved state is damaged or does not match the model.
+        FinishedRunError: if all steps are done.
     """
     processes = processes or Processes()
 
@@ -114,7 +114,7 @@ def _resume(run, options, processes):
     if not run.has_state("last") and run.has_state("best"):
         name = "best"
         warnings.warn(
-            f"the run {run.path} has no state 'last' any more: it goes on from 'best'",
+            f"the state 'last' of the run {run.path} is missing: resuming from 'best'",
             RunWarning,
             stacklevel=3,
         )
@@ -122,7 +122,7 @@ def _resume(run, options, processes):
     state, file = saved.values, run.path / name / "state.json"
     steps = config.run.steps
     step = state["step"]
-    if step > steps or step == steps == state.get("looked_at", step):
+    if step > steps or step == steps == evaluated_step(state):
         raise FinishedRunError(run, steps)
     if "data" not in options:
         _check_text_is_there(run.path, config.run.data)
@@ -159,22 +159,22 @@ def _check_text_is_there(path, data):
     for name in corpus_names(data):
         if name == STANDARD_INPUT:
             raise InputError(
-                f"the text of the run {path} came from standard input: give it with --data"
+                f"the text of the run {path} came from standard input: give it again with --data"
             )
         if name not in CORPORA and not Path(name).exists():
-            began = "" if Path(name).is_absolute() else ", from the directory that it began in,"
+            start = "" if Path(name).is_absolute() else " (relative to where the run started)"
             raise InputError(
-                f"the text of the run {path}, {name}{began or ','} is not there: give it with --data"
+                f"the text of the run {path}, {name}{start}, is missing: give it with --data"
             )
 
 
 def _standard_input(processes):
-    """What ``--data -`` reads; several processes have none that each could read."""
+    """Standard input for ``--data -``; None for several processes, which could not each read it."""
     return sys.stdin if processes.size == 1 else None
 
 
 def baselines_of(run):
-    """What counting characters achieves on the text of a ``RunDirectory``; None where the text is gone."""
+    """The unigram and bigram losses on the text of a ``RunDirectory``; None if the text is missing."""
     config = run.config()
     identity = run.read_state("last" if run.has_state("last") else "best")["corpus"]
     try:
@@ -194,14 +194,14 @@ def _changed(config, options):
         if value != values[name] and name not in CHANGEABLE:
             raise InputError(
                 f"{option(name)} cannot change on resumption (the run has {values[name]!r}, given "
-                f"{value!r}): leave it out, or begin a new run"
+                f"{value!r}): leave it out, or start a new run"
             )
     return make_config({**values, "stop_after": None, **options})
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run's model, ready to use; ``state`` says which of the run's states it is."""
+    """A run's model in eval mode; ``state`` is the name of the saved state it was loaded from."""
 
     model: object
     vocabulary: CharVocabulary
@@ -211,7 +211,7 @@ class LoadedRun:
     state: str
 
     def generate(self, prompt="", length=500, **options):
-        """Generate text: the prompt and its continuation, a string.
+        """Generate text: a string, the prompt and its continuation.
 
         Args:
             prompt, length, options: as for ``stream``.
@@ -231,23 +231,23 @@ class LoadedRun:
         unknown="error",
         slide=1,
     ):
-        """Generate text piece by piece: an iterator over the prompt and each further character.
+        """Generate text as a stream: an iterator over the prompt and each generated character.
 
         Args:
-            prompt: the text to continue; if empty, a line break where the vocabulary has one.
-            length: how many characters to generate.
+            prompt: the text to continue; if empty, a line break if the vocabulary has one.
+            length: number of characters to generate.
             temperature, top_k, top_p: as in ``tinyattn.sampling.sample_probabilities``.
-            seed: of the random stream; another text each time by default.
-            unknown: ``"skip"`` leaves out the characters of the prompt that the model does not know.
+            seed: seed of the random stream; by default each call generates another text.
+            unknown: ``"skip"`` ignores characters of the prompt that are not in the vocabulary.
             slide: as in ``tinyattn.sampling.ContextReader``.
 
         Raises:
-            InputError: for an encoder, and for characters of the prompt that the model does not know.
+            InputError: if the model is an encoder, or a character of the prompt is not in the vocabulary.
             ValueError: for an argument out of range.
         """
         if not hasattr(self.model, "cache"):
             raise InputError(
-                f"{self.path} holds an encoder, which fills in masked characters and does not write: "
+                f"{self.path} contains an encoder, which predicts masked characters and cannot generate text: "
                 f"give a run of another --model"
             )
         vocabulary = self.vocabulary
@@ -269,23 +269,23 @@ class LoadedRun:
 
 
 def one_thread():
-    """A context in which BLAS uses one thread: the products of a single character are not worth a second."""
+    """A context in which BLAS uses one thread: the matrix products of a single character are too small for more."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, "blas")
 
 
 def load_run(path, state=None, device=None):
-    """The model of a run, in evaluation mode.
+    """Load the model of a run, in eval mode; a ``LoadedRun``.
 
     Args:
         path: the run's directory.
-        state: ``"best"`` or ``"last"``; by default the best, or the last with a ``RunWarning`` where there is no best
-            one yet.
-        device: where to put the model; the default device if None.
+        state: ``"best"`` or ``"last"``; by default the best, or the last with a ``RunWarning`` if there is no best one
+            yet.
+        device: the device of the model; the default device if None.
 
     Raises:
-        InputError: for what is no run, a state that is not there, or a checkpoint that is damaged or does not fit.
+        InputError: if there is no run or no such state, or the state is damaged or does not match the model.
     """
     run = RunDirectory.open(path)
     check_device(device)
@@ -296,7 +296,7 @@ def load_run(path, state=None, device=None):
         if not run.has_state("best") and run.has_state("last"):
             state = "last"
             warnings.warn(
-                f"the run {run.path} was not evaluated yet, so that it has no state 'best': 'last' is taken",
+                f"the run {run.path} was not evaluated yet and has no state 'best': using 'last'",
                 RunWarning,
                 stacklevel=2,
             )
@@ -308,19 +308,19 @@ def load_run(path, state=None, device=None):
 
 
 def load_snapshot(model, run, step):
-    """Load the snapshot that a ``RunDirectory`` holds of ``step`` into a model of that run."""
+    """Load the snapshot of ``step`` in a ``RunDirectory`` into a model of that run."""
     _load_into(model, run.read_snapshot(step), run.snapshot_path(step))
 
 
 def _load_into(model, arrays, file):
-    """Load arrays into a model, every tensor's name, shape, dtype and values checked first."""
+    """Load arrays into a model, after checking names, shapes, dtypes and values of all of them."""
     check_arrays(dict(model.named_parameters()), arrays, str(file))
     check_finite(arrays, str(file))
     model.load_state_dict(arrays)
 
 
 def make_model(config, vocabulary_size, random):
-    """A new model on the configuration's device, its weights drawn from ``random``."""
+    """Make a model on the configuration's device, its weights drawn from ``random``."""
     try:
         with default_device(get_backend(config.run.device).device), use_random(random):
             return build_model(config, vocabulary_size)
@@ -329,7 +329,7 @@ def make_model(config, vocabulary_size, random):
 
 
 def _with_workers(config, processes):
-    """The configuration with the number of workers written down: the sums of gradients depend on it."""
+    """The configuration with an explicit number of workers: the rounding of gradients depends on it."""
     if config.run.workers is not None:
         return config
     run = dataclasses.replace(config.run, workers=max(1, available_cores() // processes))
@@ -337,7 +337,7 @@ def _with_workers(config, processes):
 
 
 def check_device(name):
-    """Raise an InputError where the device cannot be used."""
+    """Raise an InputError if the device cannot be used."""
     try:
         get_backend(name)
     except (RuntimeError, ValueError, ImportError) as error:
@@ -345,12 +345,12 @@ def check_device(name):
 
 
 def new_directory(config):
-    """Make a new directory under ``runs/``, named after the text and the preset, and return its path."""
+    """Create a directory under ``runs/``, named after the text and the preset, and return its path."""
     base = Path("runs", f"{corpus_stem(config.run.data)}-{config.run.preset}")
     for number in itertools.count(1):
         path = base if number == 1 else base.with_name(f"{base.name}-{number}")
         try:
-            path.mkdir(parents=True)  # which fails if another process was faster
+            path.mkdir(parents=True)  # fails if another process has just created it
             return path
         except FileExistsError:
             if not path.parent.is_dir():  # runs itself is a file

@@ -1,7 +1,7 @@
-"""The loss and the gradients of a batch, sharded among workers; the shards' gradients are summed in a fixed order.
+"""Data-parallel loss and gradients of a batch: each worker computes a shard, and the gradients are summed.
 
-Each worker records and walks a graph of its own. Because of the fixed order a run is reproduced to the last bit by the
-same number of workers, be they threads or processes; with another number the sums are rounded differently.
+Each worker records its own graph. The sum is in a fixed order, so that a run is bit-identical for the same number of
+workers, whether threads or processes; another number of workers changes the rounding.
 """
 
 import numpy as np
@@ -11,27 +11,27 @@ from ..backend import Random, get_backend, use_random
 from ..ops.losses import IGNORE_INDEX
 from .parallel.executor import shards
 
-# Tokens computed at once on a CPU: bounds the memory of the activations.
+# Tokens per forward and backward pass on a CPU; bounds the memory of the activations (gradient accumulation).
 TOKENS_AT_ONCE = 4096
 
 
 class BatchStep:
-    """Computes a batch's loss and leaves the gradients in the parameters.
+    """Computes the loss of a batch and stores the gradients in ``.grad`` of the parameters.
 
-    The loss is the mean over all targets that count, so each shard weighs as much as it has of them; the gradients
-    equal those of the whole batch to rounding.
+    The loss is the mean over all targets that count, so the weight of a shard is its number of them. The gradients
+    equal those of the whole batch up to rounding.
 
     Args:
         executor: an ``Executor`` of a model with ``loss(ids, targets)``, the mean loss of a batch.
-        optimizers: optimizers of the model's parameters. Gradients are left in the arrays that their updates read, and
-            all workers may write to these: the next step overwrites what ``.grad`` has shown, so copy one to keep it.
-        communicator: of MPI processes that train the same model on other batches: an mpi4py communicator, or anything
-            with its ``allreduce(number)`` and ``Allreduce(send, receive)``. Every process then gets the loss and the
-            gradients of all batches together.
+        optimizers: optimizers of the model's parameters. Gradients are stored in the arrays that the optimizers read,
+            and which all workers can write to. The next step overwrites them: copy a gradient to keep it.
+        communicator: of MPI processes that train the same model on other shards: an mpi4py communicator, or an object
+            with its ``allreduce(number)`` and ``Allreduce(send, receive)``. Each process then gets the loss and the
+            gradients of all shards together.
 
     Attributes:
         executor, model: as given.
-        parameters: those of the model when the step was made.
+        parameters: the model's parameters when the step was created.
 
     >>> import numpy as np
     >>> import tinyattn as ta
@@ -52,25 +52,25 @@ class BatchStep:
     def __init__(self, executor, optimizers=(), communicator=None):
         self.executor = executor
         self.model = executor.model
-        self.parameters = self.model.parameters()  # finding them takes a while
+        self.parameters = self.model.parameters()  # cached: the traversal is slow
         self.communicator = communicator
         self.optimizers = list(optimizers)
-        self._gradients = {}  # parameter -> the tensor that its gradient is always left in
+        self._gradients = {}  # parameter -> tensor for its gradient
         for optimizer in self.optimizers:
             executor.share(optimizer)
             for parameter, array in optimizer.gradient_arrays().items():
                 self._gradients[parameter] = Tensor._wrap(array)
 
     def __call__(self, inputs, targets, key):
-        """The loss: a number, or on a device a Tensor of shape (), for which the host waits only when it is read.
+        """Compute the gradients; returns the loss as a float, or on a GPU as a Tensor of shape () without waiting for it.
 
         Args:
             inputs: ids, NumPy integers (batch, length).
-            targets: ids of the same shape; ``IGNORE_INDEX`` does not count.
-            key: whole number that fixes every random draw of the pass (dropout), together with the shard's number.
+            targets: ids of the same shape; those equal to ``IGNORE_INDEX`` do not count.
+            key: integer that seeds the random draws of the pass (dropout), together with the shard's number.
 
         Raises:
-            Exception: what a worker raised first, in the order of the shards, once all have stopped.
+            Exception: the first error in the order of the shards, after all workers have stopped.
         """
         for parameter in self.parameters:
             parameter.grad = None
@@ -93,19 +93,19 @@ class BatchStep:
             loss = self._allreduce(loss, total)
         for parameter in self.parameters:
             if parameter in total:
-                place = self._gradients.get(parameter)
-                parameter.grad = Tensor._wrap(total[parameter]) if place is None else place
+                gradient = self._gradients.get(parameter)
+                parameter.grad = Tensor._wrap(total[parameter]) if gradient is None else gradient
         return loss
 
     def _count(self, targets):
-        """How many targets count, in all processes together; at least 1, so that it divides."""
+        """The number of targets that count in all processes; at least 1, to divide by."""
         count = int(np.count_nonzero(targets != IGNORE_INDEX))
         if self.communicator is not None:
             count = self.communicator.allreduce(count)
         return max(count, 1)
 
     def _accumulate(self, total, gradients):
-        """Add a shard's gradients ``{leaf: array}`` to those of earlier shards."""
+        """Add a shard's gradients ``{leaf: array}`` to the sum over earlier shards."""
         if not total and self.model.device != "cpu":
             for optimizer in self.optimizers:
                 for parameter in optimizer.copy_gradients(gradients):
@@ -118,10 +118,10 @@ class BatchStep:
                 total[leaf] = self._gradients[leaf]._data
                 total[leaf][...] = gradient
             else:
-                total[leaf] = gradient.copy()  # the workers' next call overwrites it
+                total[leaf] = gradient.copy()  # the next call of the workers overwrites the array
 
     def _allreduce(self, loss, gradients):
-        """Sum the gradients over all processes, in place; returns the sum of the losses."""
+        """Sum the gradients over all processes, in-place; returns the sum of the losses."""
         parameters = [p for p in self.parameters if p.requires_grad]
         for parameter in parameters:  # all processes must send the same shapes
             if parameter not in gradients:
@@ -136,7 +136,7 @@ class BatchStep:
 
 
 def _loss_and_gradients(model, shard):
-    """A shard's share of the mean loss and of the gradients, ``{leaf: array}``, in pieces of bounded size.
+    """The contribution of a shard to the mean loss and its gradients ``{leaf: array}``, with gradient accumulation.
 
     Args:
         shard: ids and targets (rows, length), the number of targets that count in the whole batch, and the seed.
@@ -159,6 +159,6 @@ def _loss_and_gradients(model, shard):
 
 
 def batch_loss(model, inputs, targets):
-    """The mean loss of a batch in host memory, which is moved to the model's device; a Tensor of shape ()."""
+    """The mean loss of a batch, a Tensor of shape (); the batch is copied from host memory to the model's device."""
     backend = get_backend(model.device)
     return model.loss(backend.asarray(inputs), backend.asarray(targets))

@@ -1,14 +1,14 @@
-"""The training loop: steps, evaluations, samples, saved states.
+"""The training loop: steps, evaluations, text samples, saved states.
 
-Everything random is drawn on the host from streams of their own (order of the text, dropout, samples),
-each started from the seed and saved with every state. An evaluation or a sample therefore never moves
-the training along another path, and a resumed run goes on to the last bit.
+Text order, dropout and samples each have a random stream on the host, seeded from the run's seed and saved with each
+state. Evaluations and samples therefore do not change the training, and a resumed run is bit-identical to one that was
+not interrupted.
 """
 
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,146 +16,93 @@ from ..data import Batches, InputError
 from ..sampling import generate
 from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import rank_key
+from .reports import DisplayError, EvaluationReport, MovingAverage, StepReport, show
 from .storage.arrays import first_not_finite
 from .storage.metrics import Metrics
 
+LOSS_STEPS = 20  # steps that the reported training loss is averaged over
+
 
 class NonFiniteError(ArithmeticError):
-    """A loss, a gradient or a weight is NaN or infinite; the last saved state is untouched."""
+    """A loss, a gradient or a weight is NaN or infinite; the last saved state is unchanged."""
 
 
-class DisplayError(Exception):
-    """What shows the progress cannot be written to: a closed terminal, a log on a full disk."""
+def _smoothed_loss(total=0.0, weight=0.0):
+    return MovingAverage(1 - 1 / LOSS_STEPS, total, weight)
 
 
-def show(method, *arguments):
-    """Call a display's method.
-
-    Raises:
-        DisplayError: where it cannot write; an OSError would be taken for one of the run's own files.
-    """
-    try:
-        return method(*arguments)
-    except OSError as error:
-        raise DisplayError(error.strerror or str(error)) from error
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """What a step measured."""
-
-    step: int
-    loss: float
-    smoothed_loss: float
-    learning_rate: float
-    grad_norm: float
-    tokens_per_second: float
-    seconds: float
-    seconds_left: float
-
-
-@dataclass(frozen=True)
-class EvaluationReport:
-    """What an evaluation measured.
-
-    ``loss`` is the mean over the batches of about the last ``loss_steps`` steps, each before its step: early on
-    it lags behind what the model has learnt, and lies above the validation loss.
-    ``validation_loss`` is that of ``characters`` of the validation part's ``validation_characters``.
-    """
-
-    step: int
-    loss: float
-    loss_steps: int
-    validation_loss: float
-    characters: int
-    validation_characters: int
-    best: bool
-    baselines: dict
-    seconds: float
-
-
-class SmoothedLoss:
-    """Exponential mean of the losses, the first ones weighted so that it does not start from 0."""
-
-    span = 20  # about as many of the last losses are averaged
-    keep = 1 - 1 / span
-
-    def __init__(self, total=0.0, weight=0.0):
-        self.total = total
-        self.weight = weight
-
-    def add(self, loss):
-        """Take in a loss and return the mean."""
-        self.total = self.keep * self.total + loss
-        self.weight = self.keep * self.weight + 1
-        return self.value
-
-    @property
-    def value(self):
-        """The mean; infinite before the first loss."""
-        return self.total / self.weight if self.weight else math.inf
-
-
+@dataclass(eq=False)
 class Trainer:
-    """A run that can be trained on, from its first step or from a saved one.
+    """Trains a run, from its first step or from a saved state.
 
     Args:
         config: ``TrainConfig``.
         run: ``RunDirectory`` to write to.
         dataset: ``CharDataset`` to train and validate on.
         model: a module in training mode.
-        optimizers: ``Optimizers`` over the model's parameters.
-        task: what makes inputs and targets of a batch, or None (``build_task``).
+        task: converts a batch to inputs and targets, or None (``build_task``).
+        optimizers: ``Optimizers`` of the model's parameters.
         step_function: ``BatchStep`` of the model.
         streams: dict of name to ``Random``: batches, masks, dropout, samples.
         processes: ``Processes`` that train together.
+
+    Attributes:
+        step: steps done.
+        saved_step: step of the state that was saved or loaded last, or None.
+        evaluated_step: last step after which everything due (evaluation, sample) was done.
+        best_loss, best_step: the lowest validation loss so far, and its step.
+        seconds: training time so far.
     """
 
-    def __init__(
-        self, config, run, dataset, model, task, optimizers, step_function, streams, processes
-    ):
-        self.config = config
-        self.run = run
-        self.dataset = dataset
-        self.model = model
-        self.task = task
-        self.optimizers = optimizers
-        self.step_function = step_function
-        self.streams = streams
-        self.processes = processes
+    config: object
+    run: object
+    dataset: object
+    model: object
+    task: object
+    optimizers: object
+    step_function: object
+    streams: dict
+    processes: object
+    step: int = field(default=0, init=False)
+    saved_step: int | None = field(default=None, init=False)
+    evaluated_step: int = field(default=0, init=False)
+    best_loss: float = field(default=math.inf, init=False)
+    best_step: int | None = field(default=None, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self):
         self.batches = Batches(
-            dataset.train, config.architecture.block_size, config.run.batch_size, streams["batches"]
+            self.dataset.train,
+            self.config.architecture.block_size,
+            self.config.run.batch_size,
+            self.streams["batches"],
         )
-        self.step = 0
-        self.seconds = 0.0
+        self.smoothed = _smoothed_loss()
         self._began = time.perf_counter()
-        self.smoothed = SmoothedLoss()
-        self.best_loss = math.inf
-        self.best_step = None
-        self._metrics = None  # open while training
-        self._mark = None  # of the metrics, as the last state has it
-        self.saved_step = None  # of the state that was saved or read last
-        self._updating = False  # whether weights may be half updated
-        self.looked_at = 0  # the last step after which what was due was evaluated and sampled
+        self._metrics = None  # open during training
+        self._mark = None  # of the metrics in the loaded state
+        self._updating = False  # during a parameter update, weights are inconsistent
 
     # ---- the loop
 
     def train(self, display, should_stop=lambda: False):
-        """Train to the last step, or until ``should_stop()``; save, and say whether it was finished.
+        """Train to the last step, or until ``should_stop()``, save, and return whether training is finished.
 
         Args:
-            display: what shows the progress (``cli/display.py``).
-            should_stop: asked between two steps, and while it evaluates and samples; once true, it stays so. An
-                evaluation that it ends is made up for when the run goes on.
+            display: shows the progress (``cli/display.py``).
+            should_stop: called between steps, and during evaluations and samples; once true, it must stay true. An
+                evaluation that it interrupts is repeated on resumption.
 
         Raises:
-            NonFiniteError: for a loss, gradient or weight that is not a number.
-            DisplayError: where ``display`` cannot write; what was trained is saved.
-            InputError: where the run's directory is gone.
-            RuntimeError: for a second call: ``resume`` the run.
+            NonFiniteError: if a loss, gradient or weight is not finite.
+            DisplayError: if ``display`` cannot write; a state is saved first.
+            InputError: if the run's directory was deleted.
+            RuntimeError: on a second call: use ``resume``.
         """
         if self.processes.is_first and not self.run.is_locked:
-            raise RuntimeError("this trainer has trained and given its run back: resume the run")
+            raise RuntimeError(
+                "this trainer has already trained and unlocked its run: resume the run"
+            )
         try:
             return self._train(display, should_stop)
         finally:
@@ -175,7 +122,7 @@ class Trainer:
             if self.step == 0:
                 self.save(["last"])
                 self._snapshot(snapshots)
-            self._evaluate_if_due(metrics, display, should_stop)
+            self._evaluate_if_due(display, should_stop)
             while self.step < end and not self.processes.any(should_stop()):
                 report = self.train_step()
                 metrics.append(
@@ -188,14 +135,14 @@ class Trainer:
                 )
                 show(display.step, report)
                 self._snapshot(snapshots)
-                self._evaluate_if_due(metrics, display, should_stop)
-            if self.looked_at < self.step or not self._due(options.evaluate_every):
+                self._evaluate_if_due(display, should_stop)
+            if self.evaluated_step < self.step or not self._due(options.evaluate_every):
                 self.save(["last"])
-        except BrokenPipeError as error:  # of no file, so of what shows the progress
+        except BrokenPipeError as error:  # only the display writes to a pipe
             self.save(["last"])
             raise DisplayError(str(error)) from error
         except (NonFiniteError, InputError, OSError):
-            raise  # the last saved state is the good one, or cannot be replaced
+            raise  # the last saved state is intact, or cannot be replaced
         except Exception:
             if not self._updating:
                 self.save(["last"])
@@ -207,26 +154,26 @@ class Trainer:
 
     @property
     def finished(self):
-        """Whether the last step is done, and what was due after it."""
-        return self.step >= self.config.run.steps and self.looked_at == self.step
+        """Whether all steps, and the evaluation and sample after the last one, are done."""
+        return self.step >= self.config.run.steps and self.evaluated_step == self.step
 
     def _due(self, every):
         return every > 0 and (self.step % every == 0 or self.step == self.config.run.steps)
 
-    def _evaluate_if_due(self, metrics, display, should_stop):
-        """Evaluate, sample and save if they are due at this step; the first process does it."""
-        if self.looked_at == self.step:
+    def _evaluate_if_due(self, display, should_stop):
+        """Evaluate, sample and save in the first process, if due at this step."""
+        if self.evaluated_step == self.step:
             return
         best = self.best_loss, self.best_step
         try:
             if self.processes.is_first:
-                self._evaluate_and_sample(metrics, display, should_stop)
+                self._evaluate_and_sample(display, should_stop)
         except Stopped:
             self.best_loss, self.best_step = best
         else:
-            self.looked_at = self.step
+            self.evaluated_step = self.step
 
-    def _evaluate_and_sample(self, metrics, display, should_stop):
+    def _evaluate_and_sample(self, display, should_stop):
         def watch(done, total):
             show(display.evaluating, self.step, done, total)
             if should_stop():
@@ -235,11 +182,11 @@ class Trainer:
         options = self.config.run
         evaluation = self.evaluate(watch) if self._due(options.evaluate_every) else None
         can_write = hasattr(self.model, "cache")
-        # Before the state is saved, which holds the stream that samples are drawn from.
+        # Sample before saving: the state contains the sampling stream.
         text = self.sample(should_stop) if can_write and self._due(options.sample_every) else None
-        self.looked_at = self.step
+        self.evaluated_step = self.step
         if evaluation is not None:
-            metrics.append(
+            self._metrics.append(
                 self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
             )
             self.save(["best", "last"] if evaluation.best else ["last"])
@@ -248,7 +195,7 @@ class Trainer:
             show(display.sample, self.step, text)
 
     def train_step(self):
-        """One optimiser step; returns what it measured."""
+        """Do one optimizer step; returns a ``StepReport``."""
         before = {name: stream.state for name, stream in self.streams.items()}
         inputs, targets = self.batches.draw()
         if self.task is not None:
@@ -260,7 +207,7 @@ class Trainer:
         try:
             loss = self.step_function(inputs[rows], targets[rows], key)
         except Exception:
-            # A worker was killed, say: the state before this step is whole, and can be saved.
+            # If a worker was killed, for example, the state before this step is consistent and can be saved.
             self._restore_streams(before)
             raise
         norm = self.optimizers.clip()
@@ -270,7 +217,8 @@ class Trainer:
         self._updating = True
         self.optimizers.step(self.step_function.executor)
         if self.model.device != "cpu":
-            # Here the host waits, once, when the whole step has been launched. What is not finite is never saved.
+            # The host waits for the device only here, after all kernels of the step are launched. Values that are not
+            # finite are never saved.
             loss, norm = float(loss), float(norm)
             self._check_finite(loss, norm, rate)
         self._updating = False
@@ -288,49 +236,44 @@ class Trainer:
         )
 
     def _check_finite(self, loss, norm, rate):
-        """Raise NonFiniteError, with the name of what is to blame, unless the step's numbers are finite."""
+        """Raise a NonFiniteError if the loss or the gradient norm is not finite."""
         if math.isfinite(loss) and math.isfinite(norm):
             return
         name = "the loss"
         if math.isfinite(loss):
-            name = next(
-                (
-                    f"the gradient of {name}"
-                    for name, parameter in self.model.named_parameters()
-                    if parameter.grad is not None and not np.isfinite(parameter.grad.numpy()).all()
-                ),
-                "the gradient norm",
+            gradients = {name: parameter.grad for name, parameter in self.model.named_parameters()}
+            name = first_not_finite(
+                {
+                    f"the gradient of {name}": gradient.numpy()
+                    for name, gradient in gradients.items()
+                    if gradient is not None
+                }
             )
-        raise NonFiniteError(
-            f"step {self.step}: {name} is not finite (loss {loss:g}, gradient norm {norm:g}, learning "
-            f"rate {rate:g}); the last good state is in {self.run.path / 'last'}, and a smaller "
+        details = f"(loss {loss:g}, gradient norm {norm:g}, learning rate {rate:g})"
+        raise self._non_finite(f"{name or 'the gradient norm'} is not finite {details}")
+
+    def _non_finite(self, problem):
+        return NonFiniteError(
+            f"step {self.step}: {problem}; the last good state is in {self.run.path / 'last'}, and a smaller "
             f"--learning-rate may help"
         )
 
     # ---- evaluation
 
     def evaluate(self, watch=None):
-        """The loss of the validation part, or of ``evaluate_characters`` of it, with dropout off.
+        """Evaluate the validation split, or ``evaluate_characters`` of it, in eval mode; an ``EvaluationReport``.
 
         Args:
             watch: as for ``evaluate`` in train/evaluation.py.
         """
         validation = self.dataset.validation
         block_size, most = self.config.architecture.block_size, self.config.run.evaluate_characters
+        executor = self.step_function.executor
         loss = evaluate(
-            self.model,
-            validation,
-            block_size,
-            self.task,
-            self.step_function.executor,
-            characters=most,
-            watch=watch,
+            self.model, validation, block_size, self.task, executor, characters=most, watch=watch
         )
         if not math.isfinite(loss):
-            raise NonFiniteError(
-                f"step {self.step}: the validation loss is not finite ({loss:g}); the last good state "
-                f"is in {self.run.path / 'last'}"
-            )
+            raise self._non_finite(f"the validation loss is not finite ({loss:g})")
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step = loss, self.step
@@ -338,7 +281,7 @@ class Trainer:
         return EvaluationReport(
             step=self.step,
             loss=self.smoothed.value,
-            loss_steps=min(self.step, self.smoothed.span),
+            loss_steps=min(self.step, LOSS_STEPS),
             validation_loss=loss,
             characters=evaluated_characters(len(validation), block_size, most),
             validation_characters=len(validation) - 1,
@@ -348,10 +291,10 @@ class Trainer:
         )
 
     def sample(self, should_stop=lambda: False):
-        """Some text in the model's hand.
+        """Generate a text sample.
 
         Raises:
-            Stopped: where ``should_stop()`` before its end; the random stream is then as it was.
+            Stopped: if ``should_stop()`` during generation; the random stream is then restored.
         """
         vocabulary, stream = self.dataset.vocabulary, self.streams["samples"]
         before = stream.state
@@ -374,57 +317,54 @@ class Trainer:
             raise NonFiniteError(f"step {self.step}: {error}") from error
         return vocabulary.decode(ids)
 
-    # ---- states
+    # ---- saved states
 
     def save(self, names):
-        """Write the present state under each of ``names``; the first process does it."""
+        """Save the current state under each of ``names``, in the first process."""
         if not self.processes.is_first:
             return
         model = self._finite_weights()
         arrays, settings = self.optimizers.state()
-        state = {**self.state(), "optimizer": settings}
+        values = {**self.state(), "optimizer": settings}
         mark = self._mark if self._metrics is None else self._metrics.mark()
-        self.run.write_states(names, model, arrays, state, mark)
+        self.run.write_states(names, model, arrays, values, mark)
         self.saved_step = self.step
 
     def _finite_weights(self):
         """The model's arrays.
 
         Raises:
-            NonFiniteError: where one is not finite: it must not replace a good state.
+            NonFiniteError: if one is not finite: it must not replace a good state.
         """
         model = self.model.state_dict()
         name = first_not_finite(model)
         if name is not None:
-            raise NonFiniteError(
-                f"step {self.step}: the weights {name} are not finite; the last good state is in "
-                f"{self.run.path / 'last'}, and a smaller --learning-rate may help"
-            )
+            raise self._non_finite(f"the weights {name} are not finite")
         return model
 
     def state(self):
-        """What a state holds beside arrays."""
+        """The values of a saved state other than arrays and optimizer settings, as JSON can represent them."""
         return {
             "step": self.step,
             "best_loss": None if math.isinf(self.best_loss) else self.best_loss,
             "best_step": self.best_step,
             "smoothed_loss": [self.smoothed.total, self.smoothed.weight],
             "seconds": self.seconds,
-            "looked_at": self.looked_at,
+            "evaluated_step": self.evaluated_step,
             "corpus": self.dataset.identity,
             "random": {name: stream.state for name, stream in self.streams.items()},
         }
 
     def restore(self, state, mark=None):
-        """Take up a state that ``state`` gave, and the mark of the metrics that was saved with it."""
+        """Continue from a result of ``state``, and the ``mark`` of the metrics that was saved with it."""
         self._mark = mark
         self.step = self.saved_step = state["step"]
         self.best_loss = math.inf if state["best_loss"] is None else float(state["best_loss"])
         self.best_step = state["best_step"]
         total, weight = map(float, state["smoothed_loss"])
-        self.smoothed = SmoothedLoss(total, weight)
+        self.smoothed = _smoothed_loss(total, weight)
         self.seconds = float(state["seconds"])
-        self.looked_at = state.get("looked_at", self.step)  # runs of before have none
+        self.evaluated_step = evaluated_step(state)
         self._restore_streams(state["random"])
 
     def _restore_streams(self, states):
@@ -436,8 +376,13 @@ class Trainer:
             self.run.write_snapshot(self.step, self._finite_weights())
 
 
+def evaluated_step(state):
+    """The ``evaluated_step`` of a saved state; runs of earlier versions call it ``looked_at``, or have none."""
+    return state.get("evaluated_step", state.get("looked_at", state["step"]))
+
+
 def snapshot_steps(steps, count):
-    """The steps at which ``count`` snapshots are taken, evenly from the first to the last.
+    """The steps at which ``count`` snapshots are taken, evenly spaced from the first to the last.
 
     >>> sorted(snapshot_steps(100, 3)), list(snapshot_steps(2, 9))
     ([0, 50, 100], [0, 1, 2])

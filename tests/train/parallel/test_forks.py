@@ -116,7 +116,7 @@ def test_a_worker_that_has_died_is_named_and_nothing_hangs(step):
     step(inputs, targets, key=0)
     inputs[2] = 9
     for _ in range(2):
-        with pytest.raises(WorkerError, match="worker process 2 was ended by signal 9"):
+        with pytest.raises(WorkerError, match="worker process 2 was terminated by signal 9"):
             step(inputs, targets, key=0)
 
 
@@ -150,7 +150,7 @@ def test_a_model_that_changed_its_type_is_refused(step, model):
     step(inputs, targets, key=0)
     model.to("float32")
     with pytest.raises(
-        RuntimeError, match=r"shape \(2,\) \(float64\) now .*float32.*make the executor"
+        RuntimeError, match=r"shape \(2,\) \(float64\) now .*float32.*create the executor"
     ):
         step(inputs, targets, key=0)
 
@@ -217,7 +217,7 @@ def write_place(written, place):
 def test_memory_that_a_worker_does_not_have_is_named(workers):
     workers.map(about_the_process, range(3))
     written = shared.zeros((8,), np.float32)
-    with pytest.raises(RuntimeError, match="forked before that was made"):
+    with pytest.raises(RuntimeError, match="allocated after this process was forked"):
         workers.for_each(functools.partial(write_place, written), range(8))
 
 
@@ -367,13 +367,13 @@ def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, nu
 
 
 def test_a_signal_that_arrives_during_the_fork_does_not_end_the_worker(workers, monkeypatch):
-    original = forks._Worker._live
+    original = forks._Worker._main
 
     def live(self, serve):
         os.kill(os.getpid(), signal.SIGTERM)
         original(self, serve)
 
-    monkeypatch.setattr(forks._Worker, "_live", live)
+    monkeypatch.setattr(forks._Worker, "_main", live)
     assert len(workers.map(about_the_process, range(3))) == 3
     masks = workers.map(blocked_signals, range(3))
     assert masks == [signal.pthread_sigmask(signal.SIG_BLOCK, [])] * 3

@@ -95,8 +95,8 @@ def test_two_processes_follow_the_loss_curve_of_one(tmp_path, tiny, display):
         losses[name] = [line["loss"] for line in lines if "loss" in line]
         losses[name] += [line["val_loss"] for line in lines if "val_loss" in line]
     assert losses["one"] == pytest.approx(losses["two"], abs=2e-6)
-    first = RunDirectory.open(tmp_path / "one").read_model("last")
-    second = RunDirectory.open(tmp_path / "two").read_model("last")
+    first = RunDirectory.open(tmp_path / "one").read("last").model
+    second = RunDirectory.open(tmp_path / "two").read("last").model
     assert all(np.allclose(first[name], second[name], rtol=1e-9, atol=1e-11) for name in first)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tinyattn.data import InputError
 from tinyattn.train.storage import atomic
-from tinyattn.train.storage.atomic import whole_directory, write_atomic, write_directory_atomic
+from tinyattn.train.storage.atomic import find_directory, write_atomic, write_directory_atomic
 
 
 class Disk:
@@ -69,7 +69,7 @@ def test_a_failure_at_any_call_leaves_a_whole_state_and_the_next_write_works(
             write_directory_atomic(path, {"a": "2", "b": "2"})
         except OSError:
             assert disk.calls == fail_at
-    whole = whole_directory(path)
+    whole = find_directory(path)
     assert {p.name: p.read_text() for p in whole.iterdir()} in (
         {"a": "1", "b": "1"},
         {"a": "2", "b": "2"},
@@ -101,7 +101,7 @@ def test_sigkill_at_any_moment_leaves_files_that_belong_together(tmp_path, rando
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         writer.stdout.close()
-        whole = whole_directory(path)
+        whole = find_directory(path)
         contents = {p.name: p.read_text() for p in whole.iterdir()}
         assert contents.keys() == {"a", "b", "c"}
         assert len(set(contents.values())) == 1

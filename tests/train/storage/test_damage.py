@@ -9,9 +9,11 @@ import pytest
 
 from tinyattn.data import InputError
 from tinyattn.train import begin, load_run, make_config, resume
+from tinyattn.train.config import GROUPS
+from tinyattn.train.storage.digests import add_digest
+from tinyattn.train.storage.errors import RunWarning
 from tinyattn.train.storage.metrics import marked_part, read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
-from tinyattn.train.storage.seal import RunWarning
 
 CASES = 2000
 FILES = (
@@ -223,6 +225,8 @@ def without_digests(path):
         content = json.loads(file.read_text())
         content.pop("sha256")
         content.pop("belongs_to", None)
+        if "evaluated_step" in content:
+            content["looked_at"] = content.pop("evaluated_step")
         file.write_text(json.dumps(content))
 
 
@@ -258,7 +262,7 @@ def test_a_run_written_before_there_were_digests_goes_on_with_one_notice(saved, 
 @pytest.mark.parametrize(
     "key", ["step", "best_loss", "smoothed_loss", "corpus", "random", "optimizer"]
 )
-@pytest.mark.filterwarnings("ignore::tinyattn.train.storage.seal.RunWarning")
+@pytest.mark.filterwarnings("ignore::tinyattn.train.storage.errors.RunWarning")
 def test_a_state_without_a_digest_that_holds_nonsense_is_one_sentence(saved, tmp_path, key, value):
     path = tmp_path / "run"
     shutil.copytree(saved[0], path)
@@ -271,6 +275,38 @@ def test_a_state_without_a_digest_that_holds_nonsense_is_one_sentence(saved, tmp
         assert "\n" not in str(error)
     else:
         assert key == "best_loss"
+
+
+def without_option(path, name):
+    """Rewrite a run as a version of tinyattn without the option would have written it."""
+    for file in ("config.json", "last/state.json", "best/state.json"):
+        content = json.loads((path / file).read_text())
+        del content["sha256"]
+        settings = content.get("belongs_to", {}).get("settings", {})
+        for options in (*(content.get(group, {}) for group in GROUPS), settings):
+            options.pop(name, None)
+        assert name not in json.dumps(content)
+        (path / file).write_text(json.dumps(add_digest(content)))
+
+
+@pytest.mark.parametrize("name", ["rotary_base", "beta2", "evaluate_characters"])
+@pytest.mark.filterwarnings("error")
+def test_a_run_written_before_an_option_was_added_loads_and_resumes(saved, tmp_path, name):
+    path = tmp_path / "run"
+    shutil.copytree(saved[0], path)
+    expected = everything(path)
+    without_option(path, name)
+    assert everything(path) == expected
+    assert resume(path).train(Silent())
+    assert load_run(path, "last").step == 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_option_added_to_a_preset_later_has_its_default_in_earlier_runs(tmp_path):
+    path = train(tmp_path, steps=4, stop_after=2, preset="nanogpt-cpu", final_share=0.0)
+    expected = everything(path)
+    without_option(path, "final_share")  # the preset's is another
+    assert everything(path) == expected
 
 
 def test_a_file_that_lost_its_digest_is_no_old_file(saved, tmp_path):

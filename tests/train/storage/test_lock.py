@@ -113,7 +113,7 @@ def test_a_run_that_is_deleted_while_it_is_trained_ends_and_is_not_created_again
             shutil.rmtree(tmp_path / "run", ignore_errors=True)
         return False
 
-    with pytest.raises(InputError, match="is gone, it was deleted or moved while it was trained"):
+    with pytest.raises(InputError, match="was deleted or moved during training"):
         trainer.train(display, delete)
     assert not (tmp_path / "run").exists()
 
@@ -269,5 +269,5 @@ def test_of_processes_that_resume_a_run_one_does_and_each_step_is_done_once(
     straight = tmp_path / "straight"
     begin(make_config(tiny, stop_after=step), straight).train(display)
     expected = RunDirectory.open(straight).read("last")
-    for name, array in run.read_model("last").items():
+    for name, array in run.read("last").model.items():
         assert (array == expected.model[name]).all(), name

@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.data import InputError
 from tinyattn.train.picture import draw_loss, smooth
-from tinyattn.train.storage.arrays import DamagedFileError
+from tinyattn.train.storage.errors import DamagedFileError
 from tinyattn.train.storage.metrics import Metrics, read_metrics
 
 

@@ -1,4 +1,4 @@
-"""A run's directory: refused when it is not one, and never half loaded."""
+"""RunDirectory: rejects other directories, and never loads part of a state."""
 
 import json
 
@@ -7,7 +7,8 @@ import pytest
 
 from tinyattn.data import CharVocabulary, InputError
 from tinyattn.train.config import make_config
-from tinyattn.train.storage.arrays import DamagedFileError, check_arrays, check_finite
+from tinyattn.train.storage.arrays import check_arrays, check_finite
+from tinyattn.train.storage.errors import DamagedFileError
 from tinyattn.train.storage.run_directory import RunDirectory
 
 
@@ -30,8 +31,8 @@ def test_a_run_gives_back_its_configuration_vocabulary_and_states(run):
     assert again.vocabulary() == CharVocabulary("abc")
     assert again.read_state("best")["step"] == 3
     assert again.read_state("last")["step"] == 5
-    assert again.read_model("last")["w"].tolist() == [[5, 5], [5, 5]]
-    assert again.read_optimizer("last")["m"].tolist() == [0, 0, 0]
+    assert again.read("last").model["w"].tolist() == [[5, 5], [5, 5]]
+    assert again.read("last").optimizer["m"].tolist() == [0, 0, 0]
 
 
 def test_no_file_is_a_pickle_and_names_are_those_announced(run):
@@ -44,7 +45,7 @@ def test_no_file_is_a_pickle_and_names_are_those_announced(run):
 
 def test_a_directory_that_holds_a_run_is_not_overwritten(run):
     write(run, 1)
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="already contains a run"):
         RunDirectory.create(run.path, make_config(), CharVocabulary("xyz"))
     assert run.vocabulary() == CharVocabulary("abc")
 
@@ -69,7 +70,7 @@ def test_what_is_no_run_is_refused(tmp_path):
 
 def test_a_run_without_a_state_says_so(run):
     with pytest.raises(InputError, match="no state 'best': it stopped before"):
-        run.read_model("best")
+        run.read("best")
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
@@ -81,17 +82,15 @@ def test_a_file_cut_short_is_damage_with_the_other_state_named(run, file, keep):
     # The newline that ends state.json may go; a byte of what it says may not.
     content = content.rstrip() if file == "state.json" else content
     path.write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
-    with pytest.raises(DamagedFileError, match=rf"{file} is damaged.*'best' may be whole"):
-        run.read_state("last")
-        run.read_model("last")
-        run.read_optimizer("last")
+    with pytest.raises(DamagedFileError, match=rf"{file} is damaged.*'best' may be intact"):
+        run.read("last")
 
 
 def test_a_missing_file_is_named(run):
     write(run, 3)
     (run.path / "last" / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"model\.safetensors is missing"):
-        run.read_model("last")
+        run.read("last")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_a_missing_file_is_named(run):
         ({"w": ()}, {"w": (1,)}, r"'w' of shape \(1,\), and the model's is \(\)"),
         ({"w": ()}, {"w": (32000,)}, r"\(32000,\)"),
         ({"w": (2,), "b": (2,)}, {"w": (2,)}, "no tensor 'b'"),
-        ({"w": (2,)}, {"w": (2,), "b": (2,)}, "a tensor 'b' that the model has not"),
+        ({"w": (2,)}, {"w": (2,), "b": (2,)}, "a tensor 'b' that the model does not have"),
     ],
 )
 def test_arrays_of_another_model_are_refused_and_never_broadcast(expected, given, message):
@@ -162,7 +161,7 @@ def test_a_path_that_cannot_be_is_one_sentence(path):
 
 def test_a_state_whose_best_is_asked_for_and_lacking_names_the_other(run):
     write(run, 3, ["last"])
-    with pytest.raises(InputError, match="no state 'best': it has last"):
+    with pytest.raises(InputError, match="no state 'best': it has 'last'"):
         run.read("best")
 
 

@@ -107,7 +107,7 @@ def test_a_file_of_another_library_is_read(path):
     written_elsewhere(path, "F16", numbers.tobytes())
     assert ta.load(path)["x"].tolist() == [1, 2]
     written_elsewhere(path, "BF16", numbers.tobytes())
-    with pytest.raises(ValueError, match="element types that NumPy has"):
+    with pytest.raises(ValueError, match="dtypes that NumPy has"):
         ta.load(path)
 
 

@@ -1,4 +1,4 @@
-"""Executors share the work of a training step among workers; one is chosen when training starts.
+"""Executors: run the work of a training step serially, in a thread pool, or in forked worker processes.
 
 ======================  ==============================================================
 ``SerialExecutor``      one worker: the calling thread
@@ -6,9 +6,9 @@
 ``ForkExecutor``        forked worker processes, each with its own GIL (Linux)
 ======================  ==============================================================
 
-All give the same results to the last bit for the same number of workers. ``train/step.py`` shards a batch among the
-workers, ``Optimizer.step(executor)`` the parameter updates, and ``Executor.map`` the batches of an evaluation. MPI
-processes (``mpi.py``) each have an executor of their own.
+``make_executor`` chooses one when training starts. Results are bit-identical for the same number of workers.
+``train/step.py`` shards a batch among the workers, ``Optimizer.step(executor)`` the parameter updates, and
+``Executor.map`` the batches of an evaluation. Each MPI process (``mpi.py``) has its own executor.
 """
 
 from . import forks
@@ -30,11 +30,11 @@ __all__ = [
 
 
 def make_executor(model, workers=None, communicator=None):
-    """The fastest executor that this process can use; ``executor.fallback`` says why it is not ``ForkExecutor``.
+    """Make the fastest executor available; ``executor.fallback`` is the reason if that is not ``ForkExecutor``.
 
     Args:
         model: a module. On a GPU there is one worker.
-        workers: their number; ``available_cores()`` by default.
+        workers: number of workers; ``available_cores()`` by default.
         communicator: of the MPI processes that train together, or None.
 
     Raises:

@@ -6,7 +6,7 @@ import threading
 from ...backend import blas
 
 _lock = threading.Lock()
-_holders = 0
+_active = 0  # number of blocks that are active
 _controller = None
 _limit = None
 
@@ -15,26 +15,26 @@ _limit = None
 def blas_limit(threads):
     """Limit BLAS to ``threads`` threads in a ``with`` block.
 
-    BLAS has one limit a process. If several blocks overlap in time, in different threads, the first to enter sets the
-    limit and the last to leave restores what it was.
+    The limit is per process. If blocks in different threads overlap, the first to enter sets the limit and the last to
+    leave restores the previous one.
     """
-    global _holders, _limit
+    global _active, _limit
     with _lock:
-        if _holders == 0:
+        if _active == 0:
             _limit = _set_limit(threads)
-        _holders += 1
+        _active += 1
     try:
         with blas.one_thread() if threads == 1 else contextlib.nullcontext():
             yield
     finally:
         with _lock:
-            _holders -= 1
-            if _holders == 0 and _limit is not None:
+            _active -= 1
+            if _active == 0 and _limit is not None:
                 _limit.restore_original_limits()
 
 
 def _set_limit(threads):
-    """The limit as threadpoolctl's object, or None where BLAS has no more threads anyway."""
+    """Set the limit; returns threadpoolctl's object to restore it, or None if BLAS already uses few enough threads."""
     global _controller
     if _controller is None:
         from threadpoolctl import ThreadpoolController

@@ -1,4 +1,4 @@
-"""How many CPU cores this process may use."""
+"""The number of CPU cores available to this process."""
 
 import math
 import os
@@ -16,20 +16,19 @@ def available_cores():
     except AttributeError:  # not on this operating system
         cores = os.cpu_count() or 1
     limits = [cores, cgroup_quota() + 0.5]
-    wanted = (
-        os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    )  # a list: one a nesting level
-    if wanted.isdecimal() and int(wanted) > 0:
-        limits.append(int(wanted))
+    # OMP_NUM_THREADS is a list, with one number per nesting level.
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if threads.isdecimal() and int(threads) > 0:
+        limits.append(int(threads))
     return max(1, math.floor(min(limits)))
 
 
 def cgroup_quota(membership="/proc/self/cgroup", mount="/sys/fs/cgroup"):
-    """The CPU quota of this process's control group and those around it, in cores; infinity if there is none.
+    """The smallest CPU quota of this process's control group and its ancestors, in cores; infinity if there is none.
 
     Args:
-        membership: file with the process's control groups.
-        mount: directory where they are mounted: version 2, or version 1 with a directory for each controller.
+        membership: file that lists the process's control groups.
+        mount: directory where they are mounted: version 2, or version 1 with a directory per controller.
 
     Source: the Linux kernel's documentation, cgroup-v2 (``cpu.max``) and sched-bwc (``cpu.cfs_quota_us``).
     """
@@ -44,7 +43,7 @@ def cgroup_quota(membership="/proc/self/cgroup", mount="/sys/fs/cgroup"):
             continue
         parts = path.strip("/").split("/")
         for root in {Path(mount, controllers), Path(mount, "cpu" if controllers else "")}:
-            # In a container the root may be the container's own group, and the path that of the host.
+            # In a container, the root may be the container's group, while the path is relative to the host's root.
             quotas += [_quota(root.joinpath(*parts[:depth])) for depth in range(len(parts) + 1)]
     return min(quotas)
 

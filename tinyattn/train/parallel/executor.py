@@ -1,20 +1,20 @@
-"""The interface of executors."""
+"""The executor interface."""
 
 from .cores import available_cores
 
 
 class Executor:
-    """Calls functions on a model with several workers, of which the calling thread is the first.
+    """Calls functions on a model in several workers; the calling thread is the first of them.
 
-    BLAS is limited to one thread a worker meanwhile, or to the available cores for a single worker.
+    During a call, BLAS is limited to one thread per worker, or to the available cores for a single worker.
 
     Args:
         model: a module.
-        workers: their number.
+        workers: number of workers.
 
     Attributes:
         model, workers: as given.
-        fallback: why workers are not processes, for the user; None where nothing faster was possible or asked for.
+        fallback: the reason, for the user, if a slower executor was chosen than requested; otherwise None.
     """
 
     fallback = None
@@ -25,14 +25,14 @@ class Executor:
         self.blas_threads = 1 if workers > 1 else available_cores()
 
     def run(self, function, items, receive):
-        """Call ``function(model, item)`` for each item, the first here and each of the others by another worker.
+        """Call ``function(model, item)`` for each item, the first in this thread and each other one in its own worker.
 
         Args:
-            function: defined in a module, so that it can be sent to a process. Returns ``(value, gradients)``: what
-                can be pickled, and a dict ``{parameter: array}``.
-            items: at most as many as there are workers; what can be pickled.
+            function: picklable (a function of a module). Returns ``(value, gradients)``: a picklable object, and a dict
+                ``{parameter: array}``.
+            items: picklable objects, at most one per worker.
             receive: called in this thread with each result, in the order of the items, while later ones are computed.
-                Arrays in it may be overwritten by the next call.
+                Arrays in a result may be overwritten by the next call.
 
         Raises:
             Exception: the first error in the order of the items, after all workers have stopped.
@@ -40,11 +40,11 @@ class Executor:
         raise NotImplementedError
 
     def for_each(self, function, items):
-        """Call ``function(item)`` for each item, by whichever worker is free; the calls write to different places.
+        """Call ``function(item)`` for each item in any free worker; the calls must write to different arrays.
 
         Args:
-            function: defined in a module, or a partial of such a function.
-            items: a list of what can be pickled.
+            function: picklable (a function of a module, or a partial of one).
+            items: a list of picklable objects.
 
         Raises:
             Exception: as ``run``.
@@ -55,7 +55,7 @@ class Executor:
         """``[function(model, item) for item in items]``, shared among the workers.
 
         Args:
-            function: as for ``run``, but returns a value only. What it draws from the default random stream is not
+            function: as for ``run``, but returns only a value. Its draws from the default random stream are not
                 reproducible with worker processes.
         """
         parts = [(function, items[rows]) for rows in shards(len(items), self.workers)]
@@ -64,10 +64,10 @@ class Executor:
         return results
 
     def share(self, optimizer):
-        """Make the arrays of an optimizer writable for all workers; its parameters belong to the model."""
+        """Make the arrays of an optimizer of the model's parameters writable for all workers (shared memory)."""
 
     def close(self):
-        """End the workers; a later call starts new ones."""
+        """Stop the workers; a later call starts new ones."""
 
 
 def _values(model, part):
@@ -76,7 +76,7 @@ def _values(model, part):
 
 
 def shards(length, parts):
-    """Slices that cut ``length`` rows into ``parts`` nearly equal ones, or into as many as there are rows.
+    """Slices that split ``length`` rows into ``parts`` of nearly equal size, or into single rows if there are fewer.
 
     >>> shards(5, 2), shards(1, 4)
     ([slice(0, 3, None), slice(3, 5, None)], [slice(0, 1, None)])

@@ -1,9 +1,9 @@
 """Forked worker processes, each with its own GIL.
 
-Trade-offs: a worker is a copy of this process as it was when the worker was forked. Before each call it is sent the
-values of the parameters, which of them require gradients, the train/eval modes and the grad mode; it does not see any
-other change of the model, such as a hook or another dropout rate, and has its own default random stream. Values and
-gradients are in shared memory, so that little goes through the pipes. ``fork`` is safe on Linux only.
+Trade-offs: a worker is a copy of this process at the time of the fork. Before each call it receives the parameters'
+values and requires_grad flags, the train/eval modes and the grad mode. It does not see other changes of the model, such
+as a new hook or dropout rate, and has its own default random stream. Values and gradients are in shared memory, so that
+little goes through the pipes. ``fork`` is safe on Linux only.
 """
 
 import atexit
@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 import weakref
-from multiprocessing import util  # noqa: F401  registers its own exit function before ours
+from multiprocessing import util  # noqa: F401  registers its exit function before ours
 
 import numpy as np
 
@@ -26,30 +26,30 @@ from .executor import Executor
 from .index_queue import IndexQueue
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
-_SECONDS_TO_END = 5.0
+_EXIT_TIMEOUT = 5.0  # s
 
-# Batch systems and service managers send these to all processes of a job, where the first one still has to save.
-# Windows has only the first two.
+# Batch systems and service managers send these to all processes of a job. Workers ignore them, so that the first
+# process can save. Windows has only the first two.
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 _IGNORED_SIGNALS = {getattr(signal, name, signal.SIGINT) for name in _NAMES}
 
-# Held during a fork, so that no other worker inherits the far end of the new pipe and keeps it open.
+# Locked during a fork: a worker forked at the same time would inherit the child end of the new pipe and keep it open.
 _forking = threading.Lock()
 _open_pipes = weakref.WeakSet()
 
 
-@atexit.register  # before multiprocessing's own exit function, which waits for the workers to end
+@atexit.register  # runs before the exit function of multiprocessing, which waits for the workers
 def _close_pipes():
     for pipe in list(_open_pipes):
         pipe.close()
 
 
 class WorkerError(RuntimeError):
-    """A worker process could not be started, or has ended."""
+    """A worker process could not be started, or has died."""
 
 
 def unavailable():
-    """Why this process cannot fork workers, for the user; None if it can."""
+    """The reason, for the user, why this process cannot fork workers; None if it can."""
     if sys.platform != "linux":
         return "fork is safe on Linux only"
     if multiprocessing.current_process().daemon:
@@ -60,14 +60,14 @@ def unavailable():
 class ForkExecutor(Executor):
     """Calls functions in forked processes and the calling thread.
 
-    The workers are forked when they are first needed.
+    Workers are forked on first use.
 
     Args:
-        model: a module on the CPU. Make the executor after changing its parameters' shapes and dtypes.
+        model: a module on the CPU. Create the executor after changing the parameters' shapes and dtypes.
         workers: number of processes, the calling one included.
 
     Raises (``run``, ``for_each`` and ``map``):
-        WorkerError: if a worker cannot be forked, or has ended. The next call forks new ones.
+        WorkerError: if a worker cannot be forked, or has died. The next call forks new ones.
         RuntimeError: if a parameter has another shape or dtype than before, or inside ``watch_operations``.
     """
 
@@ -84,7 +84,7 @@ class ForkExecutor(Executor):
             with blas_limit(self.blas_threads):
                 if len(items) > 1:
                     busy = self._start(len(items) - 1)
-                    state = self._publish()
+                    state = self._share_parameters()
                 for worker, item in zip(busy, items[1:]):
                     worker.send(messages.pack((state, function, item), copy_arrays))
                 error = None
@@ -101,7 +101,7 @@ class ForkExecutor(Executor):
                             (value, {self._parameters[i]: worker.gradients[i] for i in present})
                         )
         except BaseException:
-            # After an interruption, for example, the next call must not receive the answers to this one.
+            # After an interruption, for example, the next call must not receive replies to this one.
             self.close()
             raise
         if error is not None:
@@ -118,10 +118,10 @@ class ForkExecutor(Executor):
 
     def share(self, optimizer):
         optimizer.share_memory()
-        self.close()  # workers forked later have this memory too
+        self.close()  # workers forked later inherit this memory
 
     def _start(self, count):
-        """The first ``count`` workers, forked where there are fewer."""
+        """The first ``count`` workers, forking those that do not exist yet."""
         if not self._processes:
             self._values = [
                 array if shared.is_shared(array) else shared.zeros(array.shape, array.dtype)
@@ -132,22 +132,22 @@ class ForkExecutor(Executor):
                 self._processes.append(_Worker(number, _zeros_like(self._values), self._serve))
         except OSError as error:
             raise WorkerError(
-                f"no worker process could be forked ({error.strerror}): ask for fewer workers"
+                f"no worker process could be forked ({error.strerror}): use fewer workers"
             ) from error
         return self._processes[:count]
 
-    def _publish(self):
-        """Copy the parameters' values to shared memory; returns the rest of the state that workers need."""
-        for parameter, seen in zip(self._parameters, self._values, strict=True):
+    def _share_parameters(self):
+        """Copy the parameters' values to shared memory; returns the modes and flags to send to the workers."""
+        for parameter, shared_value in zip(self._parameters, self._values, strict=True):
             data = parameter._data
-            if data is seen:
+            if data is shared_value:
                 continue
-            if data.shape != seen.shape or data.dtype != seen.dtype:
+            if data.shape != shared_value.shape or data.dtype != shared_value.dtype:
                 raise RuntimeError(
-                    f"a parameter of shape {seen.shape} ({seen.dtype}) now has shape {data.shape} "
-                    f"({data.dtype}): make the executor after changing the model"
+                    f"a parameter of shape {shared_value.shape} ({shared_value.dtype}) now has shape {data.shape} "
+                    f"({data.dtype}): create the executor after changing the model"
                 )
-            np.copyto(seen, data)
+            np.copyto(shared_value, data)
         mode = current_mode.get()
         if mode.watch is not None:
             raise RuntimeError("operations in worker processes cannot be watched: use one worker")
@@ -157,37 +157,37 @@ class ForkExecutor(Executor):
             [parameter.requires_grad for parameter in self._parameters],
         )
 
-    def _take_on(self, state):
+    def _apply(self, state):
         """In a worker: set the grad mode, the train/eval modes and the requires_grad flags."""
-        mode, training, required = state
+        mode, training_flags, requires_grad_flags = state
         current_mode.set(mode)
-        for module, one in zip(self._modules, training, strict=True):
-            if module.training is not one:
-                module.training = one
-        for parameter, one in zip(self._parameters, required, strict=True):
-            if parameter.requires_grad is not one:
-                parameter.requires_grad = one
+        for module, flag in zip(self._modules, training_flags, strict=True):
+            if module.training is not flag:
+                module.training = flag
+        for parameter, flag in zip(self._parameters, requires_grad_flags, strict=True):
+            if parameter.requires_grad is not flag:
+                parameter.requires_grad = flag
 
     def _serve(self, worker):
-        """In a worker: answer messages until the pipe is closed."""
-        for parameter, seen in zip(self._parameters, self._values, strict=True):
-            parameter._data = seen
+        """In a worker: reply to messages until the pipe is closed."""
+        for parameter, shared_value in zip(self._parameters, self._values, strict=True):
+            parameter._data = shared_value
         with contextlib.suppress(EOFError, OSError):
             while True:
-                worker.pipe.send_bytes(self._answer(worker, worker.pipe.recv_bytes()))
+                worker.pipe.send_bytes(self._reply(worker, worker.pipe.recv_bytes()))
 
-    def _answer(self, worker, packed):
-        """The packed answer to a message, as ``_Worker.receive`` expects it; gradients stay in shared memory."""
+    def _reply(self, worker, packed):
+        """The packed reply to a message, in the format of ``_Worker.receive``; gradients stay in shared memory."""
         try:
             state, function, item = messages.unpack(packed)
-            self._take_on(state)
+            self._apply(state)
             value, gradients = function(self.model, item)
             present = [i for i, p in enumerate(self._parameters) if p in gradients]
             for i in present:
                 worker.gradients[i][...] = gradients[self._parameters[i]]
             return messages.pack(((value, present), None))
         except Exception as error:
-            return messages.pack(((None, []), messages.portable(error)))
+            return messages.pack(((None, []), messages.picklable_error(error)))
 
     def close(self):
         for worker in self._processes:
@@ -203,63 +203,63 @@ class _Worker:
         self.gradients = gradients
         context = multiprocessing.get_context("fork")
         with _forking, warnings.catch_warnings():
-            self.pipe, self._far_end = context.Pipe()
+            self.pipe, self._child_end = context.Pipe()
             _open_pipes.add(self.pipe)
             self._process = context.Process(
-                target=self._live, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
+                target=self._main, args=(serve,), name=f"tinyattn-worker-{number}", daemon=True
             )
             # Python warns that other threads may hold locks during the fork. A worker only computes: the pool
-            # replaces its lock (reset_after_fork), and BLAS ends its own threads before a fork.
+            # replaces its lock (reset_after_fork), and BLAS stops its threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Signals wait until the worker ignores them.
+            # Blocked until the worker ignores them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
             try:
                 self._process.start()
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            self._far_end.close()
+            self._child_end.close()
 
-    def _live(self, serve):
+    def _main(self, serve):
         for number in _IGNORED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED_SIGNALS)
         pool.reset_after_fork()
-        _close_pipes()  # or other workers would not see that theirs are closed
-        self.pipe = self._far_end
+        _close_pipes()  # otherwise other workers would not notice that theirs are closed
+        self.pipe = self._child_end
         serve(self)
 
     def send(self, packed):
         try:
             self.pipe.send_bytes(packed)
         except OSError:
-            raise self._ended() from None
+            raise self._terminated() from None
 
     def receive(self):
-        """The answer to what was sent, ``((value, indices of parameters with a gradient), error)``."""
+        """The reply to the last message, ``((value, indices of parameters with a gradient), error)``."""
         try:
             result, error = messages.unpack(self.pipe.recv_bytes())
         except (EOFError, OSError):
-            raise self._ended() from None
+            raise self._terminated() from None
         return result, error and messages.with_traceback(*error)
 
-    def _ended(self):
-        self._process.join(_SECONDS_TO_END)
+    def _terminated(self):
+        self._process.join(_EXIT_TIMEOUT)
         code = self._process.exitcode
         how = (
             "" if code is None else f" by signal {-code}" if code < 0 else f" with exit code {code}"
         )
         return WorkerError(
-            f"worker process {self.number} was ended{how}: ask for fewer workers if memory was short"
+            f"worker process {self.number} was terminated{how}: use fewer workers if memory was low"
         )
 
     def close(self):
         self.pipe.close()
-        self._process.kill()  # nothing is lost: a worker has no state of its own
+        self._process.kill()  # a worker has no state to save
         self._process.join()
 
 
 def _call_on_queue(model, work):
-    """Call a function on the items whose indices this process takes."""
+    """Call a function on the items whose indices this process takes from the queue."""
     function, items, queue = work
     for index in queue:
         function(items[index])
@@ -267,7 +267,7 @@ def _call_on_queue(model, work):
 
 
 def _zeros_like(arrays):
-    """Zeros of the shapes and dtypes of ``arrays``, side by side in shared memory."""
+    """Zeros with the shapes and dtypes of ``arrays``, contiguous in shared memory."""
     ends = np.cumsum([0] + [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays])
     memory = shared.zeros(int(ends[-1]), np.uint8)
     return [

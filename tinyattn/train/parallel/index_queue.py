@@ -1,4 +1,4 @@
-"""A queue of indices that forked processes share: each takes the next one when it is free."""
+"""A work queue of indices that forked processes share: each takes the next one when it is free."""
 
 import os
 import weakref
@@ -7,12 +7,12 @@ import numpy as np
 
 
 class IndexQueue:
-    """The indices 0, 1, ..., each taken once, by this process or one forked from it.
+    """A queue of the indices 0, 1, ..., each taken once, by this process or one forked from it.
 
-    They wait in a pipe: reading a few bytes from one is atomic. The pipe is closed with this object.
+    Implemented as a pipe: reading a few bytes from it is atomic. The pipe is closed with this object.
 
     Attributes:
-        capacity: how many indices there can be: they fit the smallest pipe.
+        capacity: largest number of indices, which fit the smallest pipe buffer.
 
     >>> queue = IndexQueue()
     >>> queue.fill(3)
@@ -28,7 +28,7 @@ class IndexQueue:
         weakref.finalize(self, _close, self._out, self._in).atexit = False
 
     def fill(self, count):
-        """Discard the indices that are left and put in those below ``count``."""
+        """Discard the remaining indices and add those below ``count``."""
         for _ in self:
             pass
         os.write(self._in, np.arange(count, dtype=np.uint32).tobytes())

@@ -1,4 +1,4 @@
-"""Messages to and from worker processes: pickled values and errors; arrays in shared memory are sent as addresses."""
+"""Messages to and from worker processes: pickled objects and errors; arrays in shared memory are sent by address."""
 
 import io
 import pickle
@@ -10,15 +10,15 @@ from ...backend import shared
 
 
 def pack(message, copy_arrays=True):
-    """The bytes of a message.
+    """Pickle a message.
 
-    An array in shared memory is sent as its address, so that sender and receiver use the same one; any other is copied.
+    An array in shared memory is sent as its address, so that the receiver uses the same memory; others are copied.
 
     Args:
-        copy_arrays: False to refuse other arrays: what the receiver writes into a copy is lost.
+        copy_arrays: whether other arrays may be copied. What the receiver writes into a copy is lost.
 
     Raises:
-        TypeError: for an array that is refused.
+        TypeError: for an array that may not be copied.
     """
     packed = io.BytesIO()
     pickler = _Pickler(packed, pickle.HIGHEST_PROTOCOL)
@@ -43,12 +43,12 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-class _InWorker(Exception):
+class _RemoteTraceback(Exception):
     """The traceback of an error in a worker process, as text."""
 
 
-def portable(error):
-    """An error as a pair that can be pickled: itself, or a RuntimeError with its message, and its traceback as text."""
+def picklable_error(error):
+    """A picklable pair: the error, or a RuntimeError with its message, and the traceback as text."""
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))
@@ -58,6 +58,6 @@ def portable(error):
 
 
 def with_traceback(error, text):
-    """The error of a pair that ``portable`` made, with the traceback in the worker process as its cause."""
-    error.__cause__ = _InWorker(f"\n{text}")
+    """The error of a pair from ``picklable_error``, with the traceback in the worker process as its cause."""
+    error.__cause__ = _RemoteTraceback(f"\n{text}")
     return error

@@ -1,7 +1,7 @@
-"""MPI: one run on several processes, each of which computes a share of every batch; the first one writes.
+"""Data-parallel training with MPI: each process computes a shard of every batch; rank 0 writes the run.
 
-``mpiexec -n 2 tinyattn train`` starts the same program twice. Both draw the same weights and the same batches from the
-same streams, so that only gradients are sent.
+``mpiexec -n 2 tinyattn train`` starts the same program twice. Both draw the same weights and batches from the same
+random streams, so that only gradients are communicated.
 """
 
 import os
@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 
-# Set by the launchers of MPI implementations to the number of processes.
+# Environment variables with the number of processes, set by the launchers of MPI implementations.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 
 
 class Processes:
-    """The MPI processes that train together; without a communicator, this process alone.
+    """The MPI processes that train together; this process alone if there is no communicator.
 
     Args:
         communicator: an mpi4py communicator, or None.
@@ -32,36 +32,36 @@ class Processes:
 
     @property
     def is_first(self):
-        """Whether this is the process that writes and shows."""
+        """Whether this is rank 0, which writes the run and shows progress."""
         return self.rank == 0
 
     def rows(self, count):
-        """This process's share of ``count`` rows, a slice; together the slices cover all."""
+        """This process's shard of ``count`` rows, a slice."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def from_first(self, function):
-        """``function()`` of the first process, in every one: there the value itself, elsewhere a copy."""
+        """Broadcast ``function()`` of rank 0: returns the value itself in rank 0, a copy in the others."""
         value = function() if self.is_first else None
         copy = value if self.communicator is None else self.communicator.bcast(value)
         return value if self.is_first else copy
 
     def any(self, flag):
-        """Whether ``flag`` holds in any process."""
+        """Whether ``flag`` is true in any process."""
         return flag if self.communicator is None else self.communicator.allreduce(int(flag)) > 0
 
     def abort(self, status):
-        """End all processes: the others would wait for this one for ever."""
+        """Terminate all processes, since the others would wait for this one forever."""
         if self.communicator is None:
             return
-        # The first process most likely has the same error and reports it; and the launcher needs a moment to
-        # pass on the output, which it discards when it ends the processes.
+        # Rank 0 most likely has the same error and reports it. The launcher needs time to forward the output, which it
+        # discards when it terminates the processes.
         time.sleep(1 if self.is_first else 5)
         self.communicator.Abort(status)
-        os._exit(status)  # some implementations return, and end this process a little later
+        os._exit(status)  # some implementations return, and terminate this process later
 
 
 def launched_processes():
-    """The processes that an MPI launcher started together with this one, or this one alone."""
+    """The processes that an MPI launcher started, or this one alone."""
     sizes = [os.environ.get(name, "") for name in _SIZE_VARIABLES]
     if max(int(size) if re.fullmatch("[0-9]{1,9}", size) else 1 for size in sizes) <= 1:
         return Processes()
@@ -71,7 +71,7 @@ def launched_processes():
 
 
 def rank_key(key, rank):
-    """The key for random draws of one process, from the key that all have in common.
+    """The random key of one process, derived from the key that all share.
 
     >>> rank_key(7, 0), rank_key(7, 1) == rank_key(7, 0)
     (7, False)

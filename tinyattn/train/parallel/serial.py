@@ -1,11 +1,11 @@
-"""One worker: the calling thread."""
+"""Serial execution in the calling thread."""
 
 from .blas_limit import blas_limit
 from .executor import Executor
 
 
 class SerialExecutor(Executor):
-    """Calls everything in the calling thread.
+    """Calls functions in the calling thread.
 
     >>> import tinyattn as ta
     >>> SerialExecutor(ta.nn.Linear(2, 3)).map(lambda model, item: item + 1, [1, 2])

@@ -1,8 +1,8 @@
-"""Worker threads: NumPy releases the GIL while it computes.
+"""A pool of worker threads: NumPy releases the GIL while it computes.
 
-Trade-offs: threads see every change of the model and need no shared memory, but the step of a small model is some eight
+Trade-offs: threads see all changes of the model and need no shared memory. But a step of a small model is about eight
 hundred short NumPy calls, each of which releases and reacquires the GIL, and a thread that waits for the GIL wakes up
-late. Two threads need a quarter more time than two processes (``forks.py``).
+late: two threads take a quarter more time than two processes (``forks.py``).
 """
 
 import contextvars
@@ -14,12 +14,12 @@ from .executor import Executor
 
 
 class ThreadExecutor(Executor):
-    """Calls functions in a pool of threads and the calling thread.
+    """Calls functions in a thread pool and in the calling thread.
 
     Args:
         model: a module.
         workers: number of threads, the calling one included.
-        fallback: why threads were chosen, for the user, or None.
+        fallback: reason for choosing threads, for the user, or None.
 
     >>> import tinyattn as ta
     >>> executor = ThreadExecutor(ta.nn.Linear(2, 3), workers=2)
@@ -37,7 +37,7 @@ class ThreadExecutor(Executor):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="tinyattn-worker")
         with blas_limit(self.blas_threads):
-            # Each call in a copy of the caller's context: its grad mode, its device, its random stream.
+            # Each call has a copy of the caller's context: grad mode, default device, random stream.
             futures = [
                 self._pool.submit(contextvars.copy_context().run, function, self.model, item)
                 for item in items[1:]

@@ -1,7 +1,7 @@
-"""What a run leaves on the disk: its directory, atomic files, arrays, metrics."""
+"""A run on disk: directory, file lock, atomic writes, arrays, metrics."""
 
-from .arrays import DamagedFileError
 from .atomic import write_atomic
+from .errors import DamagedFileError
 from .metrics import Metrics, read_metrics
 from .run_directory import RunDirectory
 

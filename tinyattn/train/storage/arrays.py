@@ -1,7 +1,7 @@
-"""Named arrays as safetensors: plain numbers with names and shapes, no code, no pickle.
+"""Serialize named arrays as safetensors: numbers with names and shapes, no code, no pickle.
 
-The format does not detect damage, so its metadata hold a digest of names, types, shapes and contents: a file that was
-cut short or changed in one bit is refused as a whole.
+The format does not detect damage. Its metadata therefore contain a digest of names, dtypes, shapes and contents, and a
+file that was truncated or changed in one bit is rejected.
 """
 
 import hashlib
@@ -10,25 +10,20 @@ import json
 import numpy as np
 
 from ...data import InputError
-from .seal import DIGEST
-
-
-class DamagedFileError(InputError):
-    """A checkpoint's file is not what was written: cut short, changed, or something else."""
+from .digests import DIGEST
+from .errors import DamagedFileError
 
 
 def arrays_to_bytes(arrays):
-    """A safetensors file of ``arrays``, a dict of name to array, as bytes.
+    """Serialize ``arrays``, a dict of name to array, to the bytes of a safetensors file.
 
-    Arrays keep their shape and dtype, whatever their layout in memory: a transposed view is
-    stored in the order of its elements.
+    Shapes and dtypes are kept; elements are stored in C order, whatever the strides.
 
     Args:
-        arrays: NumPy arrays or what can give a NumPy array without loss (numbers, nested lists
-            of them).
+        arrays: NumPy arrays, numbers, or nested lists of numbers.
 
     Raises:
-        TypeError: for a name that is no string or a value that is no array of numbers.
+        TypeError: if a name is not a string or a value is not an array of real numbers.
 
     >>> content = arrays_to_bytes({"w": np.array([[1, 2], [3, 4]]).T})
     >>> arrays_from_bytes(content)["w"].tolist()
@@ -44,7 +39,7 @@ def arrays_to_bytes(arrays):
                 f"cannot save {name!r}: expected an array of real numbers, "
                 f"given {type(arrays[name]).__name__} of dtype {array.dtype}"
             )
-        # np.ascontiguousarray would make a 0-d array 1-d; safetensors itself ignores strides.
+        # safetensors ignores strides, and np.ascontiguousarray would make a 0-d array 1-d.
         ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
     return save(ordered, metadata={DIGEST: _digest(ordered)})
 
@@ -56,16 +51,16 @@ def _require_string(name):
 
 
 def arrays_from_bytes(content, name="the checkpoint", advice="take another copy", digest=None):
-    """The arrays that ``arrays_to_bytes`` wrote, every one checked before any is given out.
+    """The arrays in the bytes that ``arrays_to_bytes`` returned, verified against their digest.
 
     Args:
         content: bytes of a safetensors file.
-        name: what to call the file in a message.
-        advice: what to do instead, for the message.
-        digest: the ``digest_of_arrays`` that the file must have; any by default.
+        name: name of the file in error messages.
+        advice: what to do, in error messages.
+        digest: expected ``digest_of_arrays``; None accepts any.
 
     Raises:
-        DamagedFileError: where the content is not exactly what was written, or has another digest.
+        DamagedFileError: if the content was changed, or has another digest than expected.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -85,14 +80,14 @@ def arrays_from_bytes(content, name="the checkpoint", advice="take another copy"
         what = str(error) or type(error).__name__
         raise DamagedFileError(f"{name} is damaged ({what[:200]}): {advice}") from None
     if stored != _digest(arrays):
-        raise DamagedFileError(f"{name} is damaged (its digest differs): {advice}")
+        raise DamagedFileError(f"{name} is damaged (its digest does not match): {advice}")
     if digest is not None and stored != digest:
         raise DamagedFileError(f"{name} belongs to another state: {advice}")
     return arrays
 
 
 def digest_of_arrays(content):
-    """The digest that ``arrays_to_bytes`` wrote into ``content``."""
+    """The digest in the metadata of ``content``, bytes from ``arrays_to_bytes``."""
     header_length = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + header_length])["__metadata__"][DIGEST]
 
@@ -107,49 +102,48 @@ def _digest(arrays):
 
 
 def check_arrays(expected, arrays, name):
-    """Refuse ``arrays`` whose names, shapes or dtypes are not those ``expected``, before anything is changed.
+    """Check that ``arrays`` have the expected names, shapes and dtypes.
 
     Args:
-        expected: dict of name to array, or anything else with a shape and a dtype.
+        expected: dict of name to array, or to another object with a shape and a dtype.
         arrays: dict of name to array.
-        name: what to call the arrays in a message.
+        name: name of the arrays in error messages.
 
     Raises:
-        InputError: with the first tensor that is missing, unknown or of another shape or dtype.
+        InputError: for the first tensor that is missing, unknown, or of another shape or dtype.
     """
     for tensor, like in expected.items():
         if tensor not in arrays:
             raise InputError(f"{name} has no tensor {tensor!r}: it belongs to another model")
         array = arrays[tensor]
-        if tuple(array.shape) != tuple(like.shape):
-            raise InputError(
-                f"{name} has {tensor!r} of shape {tuple(array.shape)}, and the model's is "
-                f"{tuple(like.shape)}: it belongs to another model"
-            )
-        if array.dtype != like.dtype:
-            raise InputError(
-                f"{name} has {tensor!r} of dtype {array.dtype}, and the model's is {like.dtype}: "
-                f"it belongs to another model"
-            )
+        for quantity, given, wanted in (
+            ("shape", tuple(array.shape), tuple(like.shape)),
+            ("dtype", array.dtype, like.dtype),
+        ):
+            if given != wanted:
+                raise InputError(
+                    f"{name} has {tensor!r} of {quantity} {given}, and the model's is {wanted}: "
+                    f"it belongs to another model"
+                )
     unknown = sorted(arrays.keys() - expected.keys())
     if unknown:
-        raise InputError(f"{name} has a tensor {unknown[0]!r} that the model has not")
+        raise InputError(f"{name} has a tensor {unknown[0]!r} that the model does not have")
 
 
 def check_finite(arrays, name):
-    """Refuse a model's ``arrays`` that hold NaN or an infinity; ``name`` is what to call them in the message.
+    """Check that a model's ``arrays`` contain neither NaN nor infinity; ``name`` is for the error message.
 
     Raises:
-        InputError: with the first such tensor.
+        InputError: for the first tensor that does.
     """
     tensor = first_not_finite(arrays)
     if tensor is not None:
         raise InputError(
-            f"{name} has {tensor!r} with values that are not finite, the training had diverged: "
-            f"take an earlier state, or train again with a smaller --learning-rate"
+            f"{name} has {tensor!r} with values that are not finite, so training diverged: "
+            f"use an earlier state, or train again with a smaller --learning-rate"
         )
 
 
 def first_not_finite(arrays):
-    """The name of the first of ``arrays`` that holds NaN or an infinity, or None."""
+    """The name of the first of ``arrays`` that contains NaN or infinity, or None."""
     return next((name for name, array in arrays.items() if not np.isfinite(array).all()), None)

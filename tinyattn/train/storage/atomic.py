@@ -1,11 +1,10 @@
-"""Files that are either the old one or the new one, whenever the writer dies.
+"""Atomic replacement of files and directories: a killed writer leaves the old content or the new.
 
-A single file is written beside its place, synced to the disk, and moved over the old one in one step. A directory of
-files that belong together cannot be moved over another, so it is exchanged: ``.NAME.new`` is written in full, NAME is
-moved to ``.NAME.old``, ``.NAME.new`` becomes NAME. A reader that looks between the two moves finds no NAME, and takes
-``.NAME.old``, which is whole.
+A file is written under a temporary name in the same directory, flushed to disk (fsync), and renamed over the old one.
+A directory cannot be renamed over another. It is replaced in two renames: ``.NAME.new`` is written completely, NAME is
+renamed to ``.NAME.old``, and ``.NAME.new`` to NAME. A reader that finds no NAME between the two reads ``.NAME.old``.
 
-Symbolic links are followed: what they point to is replaced, and they stay.
+Symbolic links are followed: their target is replaced.
 """
 
 import contextlib
@@ -19,20 +18,20 @@ from pathlib import Path
 
 from ...data.paths import check_path
 
-# What network and user-space file systems answer that cannot sync.
+# Errors of network and user-space file systems that do not support fsync.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-# On Windows a virus scanner or an indexer may hold a file for a moment.
-_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # s
+# Delays between attempts to rename [s]: on Windows a virus scanner or an indexer may keep a file open briefly.
+_RETRY_DELAYS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 
 
 def write_atomic(path, content):
-    """Write ``content`` (bytes or text) to ``path``: a kill leaves the old file or the new one.
+    """Write ``content`` (bytes or text) to ``path`` atomically.
 
-    The mode of the old file is kept. What is no regular file (a device, a pipe) is written to, not replaced.
+    The mode of an existing file is kept. A device or pipe is written to, not replaced.
 
     Raises:
-        InputError: for a path that no file system can have.
-        OSError: as the system says (no space, no permission), with a path; the old file is then untouched.
+        InputError: if the path is invalid on any file system.
+        OSError: from the operating system (no space, no permission), with a file name; the old file is unchanged.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")  # lone surrogates have no UTF-8
@@ -56,15 +55,15 @@ def write_atomic(path, content):
 
 
 def write_directory_atomic(path, contents):
-    """Replace the directory ``path`` by one that holds ``contents``, a dict of name to bytes or text.
+    """Replace the directory ``path`` by one with the files ``contents``, a dict of name to bytes or text.
 
-    The directory above must exist: it is not created again if it was deleted.
+    The parent directory must exist: it is not created again if it was deleted.
 
     Raises:
-        OSError: as the system says, with a path; the old directory is then untouched.
+        OSError: from the operating system, with a file name; the old directory is unchanged.
     """
     path = Path(os.path.realpath(path))
-    new, old = _beside(path, "new"), _beside(path, "old")
+    new, old = _sibling(path, "new"), _sibling(path, "old")
     recover_directory(path)
     _remove(new)
     try:
@@ -83,25 +82,22 @@ def write_directory_atomic(path, contents):
     _remove(old)
 
 
-def whole_directory(path):
-    """Where the files of the exchanged directory ``path`` are now, or None if there are none."""
+def find_directory(path):
+    """Where the directory ``path`` is now: at ``path``, or at ``.NAME.old`` during a replacement; None if nowhere."""
     path = Path(os.path.realpath(path))
-    for place in (path, _beside(path, "old")):
-        if place.is_dir():
-            return place
-    return None
+    return next((place for place in (path, _sibling(path, "old")) if place.is_dir()), None)
 
 
 def read_directory_atomic(path, names):
-    """The bytes of files of an exchanged directory, a dict of name to bytes, all of the same write.
+    """Read the files ``names`` of a directory, a dict of name to bytes, all from the same write.
 
-    Another process may exchange the directory meanwhile.
+    Another process may replace the directory at the same time.
 
     Raises:
-        FileNotFoundError: where a file is missing.
+        FileNotFoundError: if a file is missing.
     """
     for _ in range(100):
-        directory = whole_directory(path) or Path(path)
+        directory = find_directory(path) or Path(path)
         before, missing = _identity(directory), None
         try:
             contents = {name: (directory / name).read_bytes() for name in names}
@@ -120,19 +116,19 @@ def _identity(directory):
 
 
 def recover_directory(path):
-    """Put ``path`` back in its place if a kill came between the two moves of an exchange."""
-    place, path = whole_directory(path), Path(os.path.realpath(path))
+    """Rename ``.NAME.old`` back to ``path`` if a writer was killed between the two renames."""
+    place, path = find_directory(path), Path(os.path.realpath(path))
     if place is not None and place != path:
         _retry(os.rename, place, path)
 
 
 def remove_leftovers(folder, files=(), directories=()):
-    """Remove what killed writers left in ``folder``; none may be writing there.
+    """Remove temporary files of killed writers from ``folder``; no other process may write there.
 
     Args:
         folder: a directory.
-        files: patterns (``re``) of the names that ``write_atomic`` wrote to.
-        directories: names that ``write_directory_atomic`` wrote to; an exchange that was cut short is completed.
+        files: regular expressions for the names of files written with ``write_atomic``.
+        directories: names of directories written with ``write_directory_atomic``; they are recovered.
     """
     temporary = re.compile(rf"\.({'|'.join(files)})\.\d+\.new") if files else None
     for path in folder.iterdir() if temporary else ():
@@ -141,8 +137,8 @@ def remove_leftovers(folder, files=(), directories=()):
     for name in directories:
         recover_directory(folder / name)
         path = Path(os.path.realpath(folder / name))
-        _remove(_beside(path, "new"))
-        _remove(_beside(path, "old"))
+        _remove(_sibling(path, "new"))
+        _remove(_sibling(path, "old"))
 
 
 def _status(path):
@@ -152,7 +148,7 @@ def _status(path):
         return None
 
 
-def _beside(path, suffix):
+def _sibling(path, suffix):
     return path.with_name(f".{path.name}.{suffix}")
 
 
@@ -164,35 +160,32 @@ def _write_through(path, content):
 
 
 def sync(file):
-    """Bring an open file to the disk, where its file system can."""
+    """Flush an open file (an object or a descriptor) to disk, if its file system supports that."""
     try:
-        os.fsync(file.fileno())
+        os.fsync(file)
     except OSError as error:
         if error.errno not in _CANNOT_SYNC:
             raise
 
 
 def _sync_directory(path):
-    # A rename is on the disk only when its directory is; Windows cannot open directories and needs no sync.
+    # A rename is on disk only after its directory is; Windows cannot open directories and does not need this.
     if os.name == "nt":
         return
     with _naming(path):
         try:
-            handle = os.open(path, os.O_RDONLY)
-        except PermissionError:  # a directory that may be written to but not listed
+            descriptor = os.open(path, os.O_RDONLY)
+        except PermissionError:  # the directory may be written to but not listed
             return
         try:
-            os.fsync(handle)
-        except OSError as error:
-            if error.errno not in _CANNOT_SYNC:
-                raise
+            sync(descriptor)
         finally:
-            os.close(handle)
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
 def _naming(path):
-    """Add ``path`` to an OSError that names none, such as those of write and fsync."""
+    """Set the file name of an OSError that has none, such as those of write and fsync."""
     try:
         yield
     except OSError as error:
@@ -202,11 +195,11 @@ def _naming(path):
 
 
 def _retry(move, source, target):
-    for pause in _PAUSES:
+    for delay in _RETRY_DELAYS:
         try:
             return move(source, target)
         except PermissionError:
-            time.sleep(pause)
+            time.sleep(delay)
     return move(source, target)
 
 

@@ -1,5 +1,6 @@
-"""A lock on a directory: one process trains a run at a time."""
+"""File lock of a run's directory: one process trains a run at a time."""
 
+import contextlib
 import os
 import weakref
 from pathlib import Path
@@ -13,16 +14,16 @@ from ...data import InputError
 
 
 class DirectoryLock:
-    """The lock of a directory, held until ``release``, the end of the process, or the end of this object.
+    """An exclusive lock of a directory until ``release``, the end of the process, or the deletion of this object.
 
-    The directory itself is locked (``flock``), so that nothing is left behind, and the lock stays with a directory that
-    is moved. Where the file system has no locks, or on Windows, nothing is locked.
+    The directory itself is locked (``flock``): no lock file is needed, and a directory that is moved stays locked.
+    On Windows and on file systems without locks, nothing is locked.
 
     Args:
         path: a directory.
 
     Raises:
-        InputError: where another process holds the lock.
+        InputError: if another process holds the lock.
     """
 
     def __init__(self, path):
@@ -30,7 +31,7 @@ class DirectoryLock:
         if fcntl is None:
             return
         self._descriptor = os.open(path, os.O_RDONLY)
-        _held.add(self)
+        _locks.add(self)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,46 +43,40 @@ class DirectoryLock:
             pass
 
     def release(self):
-        """Give the lock back."""
+        """Release the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            _held.discard(self)
+            _locks.discard(self)
             os.close(descriptor)
 
     __del__ = release
 
     def find(self, path):
-        """Where the locked directory is now: ``path``, where it was moved to, or None if it was deleted.
+        """The present path of the locked directory: ``path``, or where it was moved; None if it was deleted.
 
-        Only Linux says where a directory was moved to; elsewhere the answer is then None.
+        A moved directory is found on Linux only; elsewhere the result is None.
         """
         if self._descriptor is None:
             return path if os.path.isdir(path) else None
         own = os.fstat(self._descriptor)
-        for place in (path, _name_of(self._descriptor)):
-            try:
-                if place is not None and os.path.samestat(own, os.stat(place)):
+        places = [path]
+        with contextlib.suppress(OSError):
+            places.append(os.readlink(f"/proc/self/fd/{self._descriptor}"))
+        for place in places:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(own, os.stat(place)):
                     return Path(place)
-            except OSError:
-                pass
         return None
 
 
-def _name_of(descriptor):
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return None
+_locks = weakref.WeakSet()
 
 
-_held = weakref.WeakSet()
-
-
-def _release_in_copy():
-    # A forked process has the descriptors too, and would keep the locks when its parent is killed.
-    for lock in list(_held):
+def _release_in_child():
+    # A forked process inherits the descriptors, and would keep the locks if its parent is killed.
+    for lock in list(_locks):
         lock.release()
 
 
 if fcntl:
-    os.register_at_fork(after_in_child=_release_in_copy)
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -1,4 +1,4 @@
-"""What a run measured, one JSON object a line: a step, and the quantities measured at it."""
+"""The metrics of a run (``metrics.jsonl``): one JSON object per line, a step and quantities measured at it."""
 
 import hashlib
 import json
@@ -6,17 +6,17 @@ import math
 from pathlib import Path
 
 from ...data import InputError
-from .arrays import DamagedFileError
 from .atomic import sync, write_atomic
+from .errors import DamagedFileError
 
-# What a line may hold beside "step"; the unit in brackets.
+# The keys of a line besides "step"; units in brackets.
 QUANTITIES = {
-    "loss": "cross-entropy of the batch before the step [nats a character]",
-    "val_loss": "cross-entropy of the validation part, or of --evaluate-characters of it [nats a character]",
-    "tokens_per_second": "characters trained on, since the last line [1/s]",
-    "learning_rate": "of AdamW [a step]",
+    "loss": "cross-entropy of the batch before the step [nats per character]",
+    "val_loss": "cross-entropy of the validation part, or of --evaluate-characters of it [nats per character]",
+    "tokens_per_second": "training throughput of the step, in characters [1/s]",
+    "learning_rate": "of AdamW [per step]",
     "grad_norm": "Euclidean norm of all gradients before clipping",
-    "seconds": "since the beginning, time between a stop and its resumption left out [s]",
+    "seconds": "training time so far, without the time between a stop and its resumption [s]",
 }
 
 
@@ -25,12 +25,12 @@ class Metrics:
 
     Args:
         path: the file.
-        keep: on resumption, the last step whose lines are kept: later ones will be measured again.
-        mark: on resumption, what ``mark`` gave when the state was saved: the file is cut off there. It takes the
-            place of ``keep`` for the runs that have it.
+        keep: on resumption, the last step whose lines are kept; later ones are measured again.
+        mark: on resumption, the result of ``mark`` when the state was saved: the file is truncated there, and
+            ``keep`` is ignored. Runs written before there were digests have none.
 
     Raises:
-        DamagedFileError: where the file is not what it was at the ``mark``.
+        DamagedFileError: if the file before the ``mark`` was changed.
     """
 
     def __init__(self, path, keep=None, mark=None):
@@ -51,7 +51,7 @@ class Metrics:
         self._file = open(self.path, "ab")
 
     def append(self, step, **quantities):
-        """Add a line; a quantity that is None or not a finite number is left out."""
+        """Append a line, without quantities that are None or not finite."""
         kept = {
             name: value
             for name, value in quantities.items()
@@ -63,7 +63,7 @@ class Metrics:
         self._file.write(line)
 
     def mark(self):
-        """Bring what was appended to the disk, and return its length and digest: a dict for the state saved now."""
+        """Flush the file to disk and return its length and digest, a dict to store in the state saved now."""
         self._file.flush()
         sync(self._file)
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
@@ -74,37 +74,33 @@ class Metrics:
 
 
 def _to_line(values):
-    return (
-        json.dumps(
-            {
-                k: round(v, 6) if isinstance(v, float) and k != "learning_rate" else v
-                for k, v in values.items()
-            }
-        )
-        + "\n"
-    )
+    rounded = {
+        name: round(value, 6) if isinstance(value, float) and name != "learning_rate" else value
+        for name, value in values.items()
+    }
+    return json.dumps(rounded) + "\n"
 
 
 def marked_part(content, mark, path):
-    """The bytes of ``content`` up to a ``mark``.
+    """The bytes of ``content`` before a ``mark``, verified against its digest.
 
     Raises:
-        DamagedFileError: where they are not those that were marked.
+        DamagedFileError: if they were changed.
     """
     part = content[: mark["bytes"]]
     if hashlib.sha256(part).hexdigest() != mark["sha256"]:
         raise DamagedFileError(
-            f"{path} is damaged (it is not what it was when the state was saved): "
-            f"move it away to go on without the losses so far"
+            f"{path} is damaged (it was changed since the state was saved): "
+            f"move it away to continue without the losses so far"
         )
     return part
 
 
 def read_metrics(path):
-    """The lines of ``metrics.jsonl`` as dicts; one that a kill cut short, or that is no text, is left out.
+    """The lines of ``metrics.jsonl`` as dicts; truncated lines and lines that are not JSON are skipped.
 
     Raises:
-        InputError: where a line has no whole number as its step, or a quantity that is no number.
+        InputError: if a line has a step that is not a whole number, or a quantity that is not a finite number.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "metrics.jsonl")
@@ -116,7 +112,7 @@ def read_metrics(path):
 
 
 def parse_metrics(content, path):
-    """As ``read_metrics``, of the bytes of a file; ``path`` is for the message."""
+    """Like ``read_metrics``, from the bytes of a file; ``path`` is for the error message."""
     lines = []
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
         try:
@@ -145,5 +141,5 @@ def _check_line(values, number, path):
 def _is_finite(value):
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer larger than any float
         return False

@@ -1,4 +1,4 @@
-"""``tinyattn.save`` and ``tinyattn.load``: named tensors in a safetensors file."""
+"""``tinyattn.save`` and ``tinyattn.load``: save and load named tensors as safetensors."""
 
 import os
 from collections.abc import Mapping
@@ -6,24 +6,25 @@ from pathlib import Path
 
 from ...autograd import Tensor, tensor
 from ...backend import backend_of, host_array, is_array
-from .arrays import DamagedFileError, arrays_from_bytes, arrays_to_bytes
+from .arrays import arrays_from_bytes, arrays_to_bytes
 from .atomic import write_atomic
-from .seal import DIGEST
+from .digests import DIGEST
+from .errors import DamagedFileError
 
 
 def save(state, path):
-    """Write named tensors to a safetensors file, which other libraries read too.
+    """Save named tensors to a safetensors file, which other libraries can read.
 
-    The file is complete or not there: it is written beside its place and moved over an older one.
+    The file is replaced atomically.
 
     Args:
         state: a dict of names to tensors, arrays or numbers, such as ``model.state_dict()``.
-        path: where to; by custom the name ends in ``.safetensors``.
+        path: the file; by convention its name ends in ``.safetensors``.
 
     Raises:
-        TypeError: for what is no flat dict of arrays.
-        ImportError: where safetensors is missing.
-        OSError: where the file cannot be written.
+        TypeError: if ``state`` is not a flat dict of arrays.
+        ImportError: if safetensors is not installed.
+        OSError: if the file cannot be written.
 
     >>> import tinyattn as ta
     >>> model = ta.nn.Linear(2, 3)
@@ -41,8 +42,8 @@ def save(state, path):
     for name, value in state.items():
         if isinstance(value, Mapping):
             raise TypeError(
-                f"save() got a dict as {name!r}, expected a flat dict of tensors: a file for each part, and settings "
-                "as JSON"
+                f"save() got a dict as {name!r}, expected a flat dict of tensors: save each part to its own file, "
+                "and settings as JSON"
             )
         value = value._data if isinstance(value, Tensor) else value
         arrays[name] = host_array(backend_of(value).to_host(value) if is_array(value) else value)
@@ -50,18 +51,18 @@ def save(state, path):
 
 
 def load(path, device=None):
-    """The tensors of a safetensors file, as a dict by name.
+    """Load the tensors of a safetensors file, a dict of name to tensor.
 
-    What ``save`` wrote is checked against its digest; files of other libraries have none.
+    A file that ``save`` wrote is verified against its digest; files of other libraries have none.
 
     Args:
         path: the file.
-        device: where to; by default the default device.
+        device: the device of the tensors; the default device if None.
 
     Raises:
-        ValueError: for a file that is damaged, or no safetensors file.
-        ImportError: where safetensors is missing.
-        OSError: where the file cannot be read.
+        ValueError: if the file is damaged, or not a safetensors file.
+        ImportError: if safetensors is not installed.
+        OSError: if the file cannot be read.
 
     >>> import tinyattn as ta
     >>> ta.save({"x": ta.tensor([1.0, 2.0])}, "x.safetensors")
@@ -76,8 +77,8 @@ def load(path, device=None):
         arrays = None if DIGEST in metadata else safetensors.numpy.load(content)
     except (safetensors.SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(
-            f"{name} cannot be read as safetensors ({error}): expected what save() writes, or another library's file "
-            "of element types that NumPy has"
+            f"{name} cannot be read as safetensors ({error}): expected a file that save() wrote, or another library's "
+            "with dtypes that NumPy has"
         ) from None
     if arrays is None:
         arrays = arrays_from_bytes(content, name)
