@@ -84,7 +84,7 @@ def test_help_shows_every_option_with_default_and_unit(call):
     text = " ".join(answer.output.replace("│", " ").split())
     assert answer.status == 0
     # Some versions of the command-line library name the type before the description.
-    assert re.search(r"--steps (INT )?Optimiser steps in all \[steps\]\. \[default: 300\]", text)
+    assert re.search(r"--steps (INT )?Optimizer steps in total \[steps\]\. \[default: 300\]", text)
     for name in ("--data", "--preset", "--out", "--device", "--workers", "--seed", "--resume"):
         assert name in text
     assert "--learning-rate" in text and "[per step]" in text
@@ -155,7 +155,7 @@ def test_too_little_memory_is_one_sentence(refuse, monkeypatch):
 def test_a_config_file_that_is_none(refuse, tmp_path):
     for content, message in [
         (b"{", "is not JSON"),
-        (b"[]", "must hold a JSON object"),
+        (b"[]", "must contain a JSON object"),
         (b'{"stepz": 3}', "unknown option 'stepz'"),
         (b'{"run": {"out": 3}}', "--out must be text, given 3"),
         (b"\xff", "is not UTF-8"),
@@ -228,7 +228,7 @@ def test_a_text_comes_from_standard_input(call, refuse, text_file, tmp_path, mon
     answer = call(*words)
     assert answer.status == 0 and "standard input: 984 characters" in answer.output
     if "part.txt" not in words:
-        assert "came from standard input: give it with --data" in refuse("train", "--resume", "run")
+        assert "came from standard input: give it again with --data" in refuse("train", "--resume", "run")
         answer = call("explore", "run")
         assert (
             answer.status == 2
