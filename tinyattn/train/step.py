@@ -62,7 +62,7 @@ class BatchStep:
                 self._gradients[parameter] = Tensor._wrap(array)
 
     def __call__(self, inputs, targets, key):
-        """Compute the gradients; returns the loss as a float, or on a GPU as a Tensor of shape () without waiting for it.
+        """Compute the gradients; returns the loss: a float, on a GPU a Tensor of shape ().
 
         Args:
             inputs: ids, NumPy integers (batch, length).
