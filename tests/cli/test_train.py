@@ -228,7 +228,9 @@ def test_a_text_comes_from_standard_input(call, refuse, text_file, tmp_path, mon
     answer = call(*words)
     assert answer.status == 0 and "standard input: 984 characters" in answer.output
     if "part.txt" not in words:
-        assert "came from standard input: give it again with --data" in refuse("train", "--resume", "run")
+        assert "came from standard input: give it again with --data" in refuse(
+            "train", "--resume", "run"
+        )
         answer = call("explore", "run")
         assert (
             answer.status == 2
