@@ -1,4 +1,4 @@
-"""Anomaly mode: the operation that first made a NaN or an infinity, and the line that called it."""
+"""Anomaly detection: the operation that first produced a NaN or an infinity, and the line that called it."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_the_backward_operation_and_its_forward_line_are_named(leaf):
     assert "the backward of sqrt produced" in message and "the root of the trouble" in message
 
 
-def test_a_graph_recorded_outside_says_what_to_do(leaf):
+def test_a_graph_recorded_outside_raises_with_advice(leaf):
     y = ta.sqrt(leaf([0.0]))
     with ta.detect_anomaly(), pytest.raises(RuntimeError, match="record the forward pass inside"):
         y.backward()
@@ -64,7 +64,7 @@ def test_it_is_off_by_default_and_afterwards(leaf):
     assert ta.log(leaf([0.0])).item() == -np.inf
 
 
-def test_nothing_warns_by_itself(leaf):
+def test_operations_never_warn(leaf):
     with np.errstate(all="raise"):
         y = ta.log(leaf([0.0])) / leaf([0.0])
         y.sum().backward()

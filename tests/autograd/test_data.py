@@ -1,4 +1,4 @@
-"""The array that ``tensor.data`` hands out and takes in."""
+"""``tensor.data``: reading, writing and assigning."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def assign(x):
 
 
 @pytest.mark.parametrize("write", [write_item, write_through_a_view, write_in_place, fill, assign])
-def test_a_write_that_a_live_graph_would_not_see_is_an_error_at_backward(leaf, write):
+def test_backward_raises_after_a_write_to_data_of_a_live_graph(leaf, write):
     y = (leaf * leaf).sum()
     write(leaf)
     with pytest.raises(RuntimeError, match="was changed after it was used"):
@@ -49,7 +49,7 @@ def test_a_write_that_no_graph_needs_is_allowed(leaf):
     assert leaf.grad.tolist() == [3.0, 3.0]
 
 
-def test_reading_and_computing_with_data_is_no_write(leaf):
+def test_reading_data_is_not_a_write(leaf):
     y = (leaf * leaf).sum()
     scaled = leaf.data * 2 + leaf.data[0]
     scaled += 1
@@ -69,7 +69,7 @@ def test_assigned_data_is_copied(leaf, device):
     assert leaf.tolist() == [7.0, 8.0]
 
 
-def test_data_of_another_shape_is_refused_and_nothing_broadcast(leaf):
+def test_assigning_data_of_another_shape_raises(leaf):
     for wrong in (1.0, [1.0], [[1.0, 2.0]]):
         with pytest.raises(ValueError, match=r"\(2,\).*nothing is broadcast"):
             leaf.data = wrong

@@ -1,4 +1,4 @@
-"""Gradients as values: ``grad`` and the Hessian-vector product."""
+"""``grad`` and the Hessian-vector product."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def leaf(device):
     return make
 
 
-def test_grad_returns_a_tuple_and_touches_no_grad(leaf):
+def test_grad_returns_a_tuple_and_changes_no_grad_attribute(leaf):
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     gradients = ta.grad((x * y).sum(), [x, y])
     assert isinstance(gradients, tuple)
@@ -23,7 +23,7 @@ def test_grad_returns_a_tuple_and_touches_no_grad(leaf):
     assert not any(g.requires_grad for g in gradients)
 
 
-def test_results_in_the_middle_of_the_graph_can_be_asked_for(leaf):
+def test_grad_of_intermediate_results(leaf):
     x = leaf([1.0, 2.0])
     h = x * 3
     y = (h * h).sum()
@@ -31,7 +31,7 @@ def test_results_in_the_middle_of_the_graph_can_be_asked_for(leaf):
     assert at_h.tolist() == [6, 12] and at_x.tolist() == [18, 36]
 
 
-def test_only_the_way_to_the_inputs_is_walked(leaf):
+def test_only_operations_on_a_path_to_the_inputs_run(leaf):
     x, y = leaf([1.0]), leaf([1.0])
     h = y * y
     out = (x * 2 + h).sum()
@@ -40,7 +40,7 @@ def test_only_the_way_to_the_inputs_is_walked(leaf):
     assert gradient.tolist() == [2]
 
 
-def test_several_outputs_add_up_each_with_its_cotangent(leaf, device):
+def test_gradients_of_several_outputs_are_summed(leaf, device):
     x = leaf([1.0, 2.0])
     g = ta.tensor(np.array([1.0, 10.0]), device=device)
     (gradient,) = ta.grad([x * x, x.sum()], x, grad_outputs=[g, None])
@@ -59,7 +59,7 @@ def test_an_unused_input_is_an_error_or_none(leaf):
         ta.grad((x * x).sum(), x.detach())
 
 
-def test_the_graph_is_kept_if_it_is_asked_for(leaf):
+def test_retain_graph_keeps_the_graph(leaf):
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     ta.grad(y, x, retain_graph=True)
@@ -68,7 +68,7 @@ def test_the_graph_is_kept_if_it_is_asked_for(leaf):
         ta.grad(y, x)
 
 
-def test_what_grad_returns_is_the_callers_own(leaf):
+def test_gradients_share_no_memory_with_the_graph(leaf):
     x = leaf([1.0, 2.0])
     y = (x + 0).sum()
     first = ta.grad(y, x, retain_graph=True)[0]
@@ -120,7 +120,7 @@ def test_hvp_refuses_a_direction_of_another_shape(device):
         ta.hvp(lambda x: (x * x).sum(), x, ta.tensor([1.0], device=device))
 
 
-def test_what_made_an_intermediate_input_is_neither_run_nor_freed(device):
+def test_operations_before_an_intermediate_input_are_neither_run_nor_freed(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     y = x * x
     z = (y * y).sum()
@@ -129,7 +129,7 @@ def test_what_made_an_intermediate_input_is_neither_run_nor_freed(device):
     assert first.tolist() == [2, 8] and x.grad.tolist() == [4, 32]
 
 
-def test_what_is_no_tensor_is_named_or_made_one(device):
+def test_inputs_that_are_not_tensors_raise_or_are_converted(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     with pytest.raises(TypeError, match=r"output 0 of grad\(\) is a float"):
         ta.grad(3.0, x)

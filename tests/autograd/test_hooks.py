@@ -1,4 +1,4 @@
-"""Hooks whose handles nobody keeps."""
+"""Hooks stay registered after their handles are deleted."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import tinyattn as ta
 from tinyattn import nn
 
 
-def test_hooks_outlive_their_handles_all_of_them():
+def test_hooks_outlive_their_handles():
     x = ta.tensor(np.array([3.0]), requires_grad=True)
     seen = []
     for number in range(5):
@@ -26,7 +26,7 @@ def test_a_removed_hook_is_gone_and_the_others_stay():
     assert seen == [0, 2]
 
 
-def test_forward_hooks_outlive_their_handles_all_of_them():
+def test_forward_hooks_outlive_their_handles():
     module = nn.Identity()
     seen = []
     for number in range(3):

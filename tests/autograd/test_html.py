@@ -1,4 +1,4 @@
-"""What a notebook shows of a tensor: small, escaped, and in the colours of the page."""
+"""HTML representation of tensors: small, escaped, and in the colours of the page."""
 
 import html.parser
 import re

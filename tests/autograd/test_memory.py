@@ -1,4 +1,4 @@
-"""Memory over many steps, with Python's garbage collector switched off: nothing may wait for it."""
+"""Memory over many steps with the garbage collector disabled: reference counting must free everything."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""A gradient that nobody has written down is an error in backward, by name, and never silently left out."""
+"""A missing vector-Jacobian product is an error in backward, and never silently ignored."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Grad modes: what is recorded, where, and for whom."""
+"""Grad modes: scope, nesting, threads and decorators."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ def test_nothing_is_recorded_inside_no_grad(x):
     assert not y.requires_grad and y.is_leaf and (x * 2).requires_grad
 
 
-def test_modes_nest_and_come_back_after_an_exception(x):
+def test_modes_nest_and_are_restored_after_an_exception(x):
     with ta.no_grad():
         with ta.enable_grad():
             assert (x * 2).requires_grad
@@ -61,7 +61,7 @@ def test_one_context_can_be_entered_again_inside_itself():
     assert ta.is_grad_enabled()
 
 
-def test_a_thread_starts_with_recording_on_whatever_its_parent_does():
+def test_a_new_thread_records_independently_of_its_parent():
     seen = []
     with ta.no_grad():
         thread = threading.Thread(target=lambda: seen.append(ta.is_grad_enabled()))

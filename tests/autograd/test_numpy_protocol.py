@@ -1,4 +1,4 @@
-"""NumPy's functions that no operation is: arrays in, arrays out, and never a graph cut in silence."""
+"""NumPy functions without an equivalent operation: arrays in, arrays out, and no silently cut graph."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_function_that_is_no_operation_is_refused_where_a_gradient_is_required(name):
+def test_a_function_without_an_operation_raises_if_a_gradient_is_required(name):
     x = ta.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(TypeError, match=rf"^{name} got a Tensor.*x\.numpy\(\)"):
         OTHERS[name](x)
@@ -42,7 +42,7 @@ def test_without_a_gradient_it_computes_with_arrays(name):
         np.testing.assert_array_equal(OTHERS[name](ta.tensor(array, requires_grad=True)), expected)
 
 
-def test_a_tensor_on_a_device_is_not_brought_to_the_host_silently():
+def test_a_tensor_on_a_device_is_not_converted_implicitly():
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         np.linalg.norm(ta.ones(2, device="strict"))
 
@@ -66,12 +66,12 @@ def test_a_graph_that_needs_the_old_numbers_sees_the_update():
         loss.backward()
 
 
-def test_a_tensor_is_no_place_to_write_into():
+def test_a_tensor_as_out_raises():
     with pytest.raises(TypeError, match=r"write to its \.data"):
         np.add(np.ones(2), np.ones(2), out=ta.ones(2))
 
 
-def test_an_array_is_written_into_by_what_requires_no_gradient():
+def test_an_array_as_out_is_written_to_without_a_gradient():
     array = np.ones(2)
     array += ta.tensor([1.0, 2.0])
     assert array.tolist() == [2, 3]

@@ -1,4 +1,4 @@
-"""Primitives: how a rule is declared, what is kept for it, and how a kernel takes its place."""
+"""Primitives: declaration of rules, saved arrays, and dispatch to kernels."""
 
 import contextlib
 import weakref
@@ -93,7 +93,7 @@ def test_the_rule_can_be_called_on_arrays_and_on_tensors(leaf, device):
     assert scaled_product.rule(leaf([1.0, 2.0]), array).requires_grad
 
 
-def test_only_what_the_wanted_products_read_is_kept(leaf, device):
+def test_only_arrays_that_the_wanted_products_read_are_saved(leaf, device):
     scaled_product = make_scaled_product()
 
     def kept(x, y):
@@ -112,7 +112,7 @@ def test_only_what_the_wanted_products_read_is_kept(leaf, device):
     assert gone() is None
 
 
-def test_a_product_can_be_replaced_and_what_it_reads_is_kept_from_then_on(leaf):
+def test_a_replaced_product_changes_which_arrays_are_saved(leaf):
     @primitive
     def squared(x, /):
         return x * x
@@ -197,7 +197,7 @@ def test_float64_comes_from_float64_only(leaf):
     assert careless(leaf([1.0])).dtype == np.float64
 
 
-def test_inputs_on_two_devices_are_refused_by_name():
+def test_inputs_on_two_devices_raise():
     scaled_product = make_scaled_product()
     x, y = ta.tensor([1.0], device="cpu"), ta.tensor([1.0], device="strict")
     with pytest.raises(TypeError, match=r"x on cpu, y on strict.*move one with \.to\(device\)"):
@@ -265,7 +265,7 @@ def test_a_recorded_backward_uses_the_rule(kernel, leaf):
     assert second.tolist() == [18, 18]
 
 
-def test_what_a_kernel_returns_is_owned_and_added_into(leaf, device):
+def test_cotangents_of_kernels_are_owned_and_accumulated_in_place(leaf, device):
     @primitive
     def pair(x, y, /):
         return x + y
@@ -352,13 +352,13 @@ def test_first_order_keeps_what_a_kernel_leaves_to_the_rule(squared, leaf):
     assert x.grad.tolist() == [30] and y.grad.tolist() == [9]
 
 
-def test_a_kernel_that_leaves_an_input_to_the_rule_must_have_said_so(squared, leaf):
+def test_a_kernel_must_declare_inputs_left_to_the_rule(squared, leaf):
     squared = squared()
     with ta.first_order(), pytest.raises(RuntimeError, match=r'left_to_rule=\("y",\)'):
         squared(leaf([3.0]), leaf([5.0])).backward()
 
 
-def test_what_first_order_recorded_cannot_be_differentiated_twice(squared, leaf, device):
+def test_first_order_graphs_cannot_be_differentiated_twice(squared, leaf, device):
     squared = squared(left_to_rule=("y",))
     x, constant = leaf([3.0]), ta.tensor([5.0], device=device)
     with ta.first_order():
@@ -441,12 +441,12 @@ def test_shapes_that_do_not_broadcast_are_reported_by_the_operation(device):
             f(x, y)
 
 
-def test_what_is_no_input_is_named(device):
+def test_inputs_of_other_types_raise(device):
     class Foreign:
         dtype, shape = np.dtype("f4"), (2,)
 
     x = ta.ones(2, device=device)
-    with pytest.raises(TypeError, match=r"add\(\) got a .*Foreign: make it a tensor"):
+    with pytest.raises(TypeError, match=r"add\(\) got a .*Foreign: convert it with tinyattn"):
         ta.add(x, Foreign())
     with pytest.raises(TypeError, match=r"add\(\) got None for y"):
         ta.add(x, None)
@@ -466,12 +466,12 @@ def test_an_argument_given_twice_and_an_axis_that_is_none_are_named(device):
 
 
 @pytest.mark.filterwarnings("error")
-def test_whole_numbers_warn_no_more_than_others_do(device):
+def test_integer_operations_do_not_warn(device):
     assert ta.exp(ta.tensor([500], device=device)).tolist() == [np.inf]
     assert ta.log(ta.tensor(np.zeros(1, np.uint8), device=device)).tolist() == [-np.inf]
 
 
-def test_a_product_that_takes_too_few_arguments_is_refused_where_it_is_written():
+def test_registering_a_product_with_too_few_arguments_raises():
     @primitive
     def double(x, /, factor=2.0):
         return x * factor
@@ -484,7 +484,7 @@ def test_a_product_that_takes_too_few_arguments_is_refused_where_it_is_written()
             return 2 * g
 
 
-def test_a_product_that_returns_nothing_is_named(leaf):
+def test_a_product_that_returns_none_raises(leaf):
     @primitive
     def double(x, /):
         return x * 2

@@ -1,4 +1,4 @@
-"""What those who come from PyTorch try first: it works, or the error says what it is called here."""
+"""PyTorch's names and arguments work, or raise an error with the replacement."""
 
 import ast
 import copy
@@ -23,7 +23,7 @@ NAMES = [(table, name) for table in OWNERS for name in getattr(pytorch_names, ta
 
 
 @pytest.mark.parametrize(("table", "name"), NAMES)
-def test_a_name_of_pytorchs_leads_to_the_one_here(table, name):
+def test_a_pytorch_name_raises_with_its_replacement(table, name):
     owner, _ = OWNERS[table]
     use = getattr(pytorch_names, table)[name]
     with pytest.raises(AttributeError) as error:
@@ -101,10 +101,12 @@ def test_an_unknown_name_has_no_hint():
             owner.quux  # noqa: B018
 
 
-def test_size_is_a_number_that_says_what_to_call():
+def test_calling_size_raises_with_its_replacement():
     x = ta.ones((2, 3))
     assert x.size == 6 and repr(x.size) == str(x.size) == "6" and isinstance(x.size, int)
-    with pytest.raises(TypeError, match=r"number of elements, 6, and no function: use x\.shape$"):
+    with pytest.raises(
+        TypeError, match=r"number of elements, 6, and not a function: use x\.shape$"
+    ):
         x.size()
     with pytest.raises(TypeError, match=r"use x\.shape\[-1\]"):
         x.size(-1)
@@ -143,7 +145,7 @@ def test_size_is_saved_as_a_number():
         (lambda x: x.swapaxes(dim0=0, dim1=1), "axis1 is what PyTorch calls dim0"),
     ],
 )
-def test_an_argument_of_pytorchs_leads_to_the_one_here(call, words):
+def test_a_pytorch_argument_raises_with_its_replacement(call, words):
     with pytest.raises(TypeError, match=words):
         call(ta.ones((2, 3)))
 

@@ -1,4 +1,4 @@
-"""The tensor: how it is made, what it tells, where it lies, and how it behaves in Python's protocols."""
+"""Tensor: construction, attributes, devices, and Python protocols."""
 
 import copy
 import pickle
@@ -32,7 +32,7 @@ def test_an_array_keeps_its_dtype_and_python_floats_become_float32(device, data,
     np.testing.assert_array_equal(tensor.numpy(), np.asarray(data))
 
 
-def test_a_dtype_that_is_asked_for_is_given(device):
+def test_the_requested_dtype_is_used(device):
     for data in (1.5, [1.5], np.ones(1), ta.tensor([1.0], device=device)):
         assert ta.tensor(data, dtype=np.float64, device=device).dtype == np.float64
         assert ta.Tensor(data, dtype="float16", device=device).dtype == np.float16
@@ -58,12 +58,12 @@ def test_a_tensor_made_of_a_tensor_stays_on_its_device(device):
 
 
 @pytest.mark.parametrize("data", ["abc", [[1.0], [1.0, 2.0]], None, object(), {"a": 1}, [None]])
-def test_what_is_not_numeric_is_a_type_error(device, data):
+def test_data_that_is_not_numeric_is_a_type_error(device, data):
     with pytest.raises(TypeError, match="cannot make a tensor"):
         ta.tensor(data, device=device)
 
 
-def test_it_tells_its_shape_and_size(device):
+def test_shape_and_size(device):
     tensor = ta.tensor(np.zeros((2, 3, 4)), device=device)
     assert (tensor.shape, tensor.ndim, tensor.size, len(tensor)) == ((2, 3, 4), 3, 24, 2)
     assert ta.tensor(1.0, device=device).shape == ()
@@ -161,7 +161,7 @@ def test_a_tensor_is_an_index_only_if_it_is_one_whole_number(device):
         [10, 20][ta.tensor(1.0, device=device)]
 
 
-def test_numpy_gets_a_tensor_of_the_host_only(device):
+def test_only_host_tensors_convert_to_numpy_implicitly(device):
     x = ta.tensor([1.0, 2.0], device=device)
     if device == "cpu":
         assert np.asarray(x).tolist() == [1, 2]
@@ -183,12 +183,12 @@ def test_the_default_device_moves_no_tensor_that_another_is_made_of():
 
 
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([None, 1])], ids=["text", "objects"])
-def test_an_array_of_anything_but_numbers_is_refused(array):
+def test_an_array_that_is_not_numeric_raises(array):
     with pytest.raises(TypeError, match="expected numbers"):
         ta.tensor(array)
 
 
-def test_a_list_of_tensors_with_a_gradient_is_refused_and_not_cut_off(device):
+def test_a_list_of_tensors_that_require_a_gradient_raises(device):
     x = ta.tensor(1.0, requires_grad=True, device=device)
     with pytest.raises(TypeError, match="use stack"):
         ta.tensor([x, x])

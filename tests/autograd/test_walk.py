@@ -1,4 +1,4 @@
-"""The walk back: complete cotangents, ownership of buffers, freeing, hooks, depth, threads."""
+"""Backward: complete cotangents, ownership of buffers, freeing, hooks, depth, threads."""
 
 import copy
 import gc
@@ -22,7 +22,7 @@ def leaf(device):
     return make
 
 
-def test_an_operation_that_hands_one_cotangent_to_two_inputs_hands_no_buffer_to_both(leaf):
+def test_a_cotangent_returned_for_two_inputs_is_not_shared(leaf):
     x, f = leaf([1.0]), leaf([2.0])
     h = x + f
     (h + x * 10).sum().backward()
@@ -41,7 +41,7 @@ def test_gradients_of_different_leaves_share_no_memory(leaf):
     assert cotangent.tolist() == [1, 1]
 
 
-def test_the_cotangent_given_by_the_caller_is_left_as_it_is(leaf, device):
+def test_the_callers_cotangent_is_not_modified(leaf, device):
     x = leaf([1.0, 2.0])
     g = ta.tensor(np.array([1.0, 10.0]), device=device)
     y = x + x
@@ -49,7 +49,7 @@ def test_the_cotangent_given_by_the_caller_is_left_as_it_is(leaf, device):
     assert g.tolist() == [1, 10] and x.grad.tolist() == [4, 40]
 
 
-def test_gradients_accumulate_in_leaves_and_in_what_is_retained_only(leaf):
+def test_gradients_accumulate_only_in_leaves_and_retained_tensors(leaf):
     x = leaf([1.0, 2.0])
     for _ in range(2):
         h = x * x
@@ -60,7 +60,7 @@ def test_gradients_accumulate_in_leaves_and_in_what_is_retained_only(leaf):
     assert x.grad.tolist() == [12, 24]
 
 
-def test_a_retained_gradient_is_the_whole_one(leaf):
+def test_a_retained_gradient_is_complete(leaf):
     x = leaf([1.0, 2.0])
     h = x * 2
     h.retain_grad()
@@ -70,7 +70,7 @@ def test_a_retained_gradient_is_the_whole_one(leaf):
         ta.tensor([1.0]).retain_grad()
 
 
-def test_a_branch_that_leads_nowhere_changes_nothing(leaf):
+def test_an_unused_branch_has_no_effect(leaf):
     x = leaf([1.0, 2.0])
     h = x * x
     unused = h * 100  # noqa: F841
@@ -89,7 +89,7 @@ def test_a_diamond_of_many_layers_is_walked_once_per_operation(leaf):
 
 def test_backward_needs_a_cotangent_of_the_outputs_shape(leaf):
     x = leaf([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"shape \(2,\) needs its cotangent"):
+    with pytest.raises(ValueError, match=r"shape \(2,\) needs a cotangent"):
         (x * 2).backward()
     with pytest.raises(ValueError, match=r"shape \(3,\), expected that of the output, \(2,\)"):
         (x * 2).backward(ta.tensor([1.0, 1.0, 1.0], device=x.device))
@@ -99,7 +99,7 @@ def test_backward_needs_a_cotangent_of_the_outputs_shape(leaf):
     assert x.grad.tolist() == [4, 2]
 
 
-def test_backward_of_what_depends_on_nothing_is_an_error_that_says_so(device):
+def test_backward_without_a_recorded_operation_raises(device):
     x = ta.tensor([1.0], device=device)
     with pytest.raises(RuntimeError, match="requires_grad=True on a leaf"):
         (x * 2).sum().backward()
@@ -122,7 +122,7 @@ def test_a_gradient_has_the_dtype_of_its_input(device):
     assert x.grad.dtype == np.float32
 
 
-def test_a_freed_graph_says_so_and_a_retained_one_runs_again(leaf):
+def test_a_freed_graph_raises_and_a_retained_one_runs_again(leaf):
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     y.backward(retain_graph=True)
@@ -144,7 +144,7 @@ def test_an_error_in_the_walk_leaves_every_gradient_as_it_was(leaf):
     assert x.grad.tolist() == [5, 5] and z.grad is None
 
 
-def test_changed_results_are_noticed_too(leaf):
+def test_writes_to_results_are_detected(leaf):
     x = leaf([1.0, 2.0])
     y = ta.exp(x)  # its backward reads its own output
     z = y.sum()
@@ -153,7 +153,7 @@ def test_changed_results_are_noticed_too(leaf):
         z.backward()
 
 
-def test_a_write_through_a_reshaped_or_sliced_tensor_is_noticed(leaf):
+def test_a_write_through_a_reshaped_or_sliced_tensor_is_detected(leaf):
     for view in (lambda x: x.reshape(2, 1), lambda x: x[1:], lambda x: x.T):
         x = leaf([1.0, 2.0])
         y = (x * x).sum()
@@ -163,7 +163,7 @@ def test_a_write_through_a_reshaped_or_sliced_tensor_is_noticed(leaf):
             y.backward()
 
 
-def test_hooks_see_the_whole_gradient_and_may_replace_it(leaf):
+def test_hooks_get_the_complete_gradient_and_can_replace_it(leaf):
     x = leaf([1.0, 2.0])
     h = x * 2
     seen = []
@@ -194,7 +194,7 @@ def test_a_hook_that_keeps_the_gradient_keeps_a_value_that_does_not_change(leaf)
     assert x.grad.tolist() == [6]
 
 
-def test_a_hook_of_the_wrong_shape_is_refused(leaf):
+def test_a_hook_that_returns_another_shape_raises(leaf):
     x = leaf([1.0, 2.0])
     x.register_hook(lambda g: [1.0])
     with pytest.raises(ValueError, match=r"shape \(1,\), expected \(2,\)"):
@@ -232,7 +232,7 @@ def test_a_deep_chain_is_differentiated_twice_without_recursion():
     assert first.item() == 2 and second.item() == 2
 
 
-def test_nothing_waits_for_the_garbage_collector(leaf, device):
+def test_graphs_are_freed_without_the_garbage_collector(leaf, device):
     gc.collect()
     gc.disable()
     try:
@@ -249,7 +249,7 @@ def test_nothing_waits_for_the_garbage_collector(leaf, device):
         gc.enable()
 
 
-def test_what_a_backward_does_not_read_is_not_kept(leaf):
+def test_arrays_that_backward_does_not_read_are_not_saved(leaf):
     x, y = leaf(np.ones(3)), leaf(np.ones(3))
     h = x * 2
     gone = weakref.ref(h)
@@ -260,14 +260,14 @@ def test_what_a_backward_does_not_read_is_not_kept(leaf):
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_gradient_map_returns_arrays_and_touches_no_grad(leaf):
+def test_gradient_map_returns_arrays_and_changes_no_grad_attribute(leaf):
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     gradients = gradient_map((x * y + x).sum())
     assert set(gradients) == {x, y} and x.grad is None and y.grad is None
     assert gradients[x].tolist() == [4, 5] and gradients[y].tolist() == [1, 2]
 
 
-def test_threads_walk_their_own_graphs_side_by_side(leaf):
+def test_threads_run_backward_in_parallel(leaf):
     x = leaf(np.arange(4.0))
     found = [None] * 8
 
@@ -348,7 +348,7 @@ def test_a_cotangent_from_outside_has_the_tensors_dtype_and_device(leaf):
 
 
 @pytest.mark.parametrize("value", [0, np.zeros(2)], ids=["number", "array"])
-def test_a_grad_that_is_no_tensor_is_an_error_that_says_so(leaf, value):
+def test_a_grad_attribute_that_is_not_a_tensor_raises(leaf, value):
     x = leaf([1.0, 2.0])
     x.grad = value
     with pytest.raises(TypeError, match=r"\.grad .* was set to .* expected a Tensor or None"):

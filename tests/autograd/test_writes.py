@@ -1,7 +1,6 @@
-"""Writing to what an operation was given, or to what it returned, before backward: an error, or no difference.
+"""Writes to inputs or results of an operation before backward: an error, or no effect on the gradient.
 
-Never a wrong number. A rule declares what it keeps, so that the engine watches it; a kernel may keep something else,
-and is held to the same.
+The engine checks the versions of the arrays that a rule saves; this also covers the residuals of kernels.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tensors that record what is computed with them, and the walk back through that record."""
+"""Automatic differentiation: tensors that record operations, primitives with hand-written backward, and backward."""
 
 from .functional import grad, hvp
 from .modes import (

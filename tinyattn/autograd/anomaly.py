@@ -1,4 +1,4 @@
-"""Finding the operation that first produced a NaN or an infinity."""
+"""Anomaly detection: find the operation that first produced a NaN or an infinity."""
 
 import pathlib
 import sys
@@ -12,25 +12,25 @@ _PACKAGE = str(pathlib.Path(__file__).parent.parent)
 
 
 def calling_line():
-    """The innermost line of the user's code on the stack, as ``file:line: source``."""
+    """The innermost line of user code on the stack, as ``file:line: source``."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     if frame is None:
-        return "(no line outside tinyattn)"
+        return "(no line of user code)"
     summary = traceback.extract_stack(frame, limit=1)[-1]
     return f"{summary.filename}:{summary.lineno}: {summary.line}"
 
 
 def check_forward(name, out, inputs, parameters, line):
-    """Raise if ``out`` holds a NaN or an infinity that the operation's inputs do not explain."""
+    """Raise RuntimeError if ``out`` has a NaN or an infinity that did not come from the inputs of the operation."""
     fault = _new_fault(out, [*inputs, *parameters.values()])
     if fault:
         raise RuntimeError(f"{name} produced {fault}\n  called at {line}")
 
 
 def check_backward(name, cotangent, g, line):
-    """Raise if the cotangent that an operation's backward made holds a NaN or an infinity that ``g`` does not."""
+    """Raise RuntimeError if a cotangent has a NaN or an infinity that did not come from ``g``."""
     fault = _new_fault(cotangent, [g])
     if fault:
         where = line or "(unknown: record the forward pass inside detect_anomaly() too)"
@@ -50,7 +50,7 @@ def _new_fault(result, sources):
 
 
 def _host_floats(value):
-    """The floating-point numbers of ``value`` on the host, or None where it holds none."""
+    """The floating-point numbers of ``value`` on the host; None if it is not floating point."""
     if isinstance(value, float):
         return np.asarray(value)
     if getattr(value, "is_tensor", False):

@@ -1,4 +1,4 @@
-"""Gradients as values: ``grad`` and the Hessian-vector product."""
+"""Functional gradients: ``grad`` and the Hessian-vector product."""
 
 from ..backend import listed
 from .tensor import Tensor
@@ -8,22 +8,22 @@ from .walk import walk
 def grad(
     outputs, inputs, grad_outputs=None, create_graph=False, allow_unused=False, retain_graph=None
 ):
-    """The gradients of ``outputs`` with respect to ``inputs``; no leaf's ``.grad`` is touched.
+    """Compute the gradients of ``outputs`` with respect to ``inputs``, without changing any ``.grad``.
 
     Args:
-        outputs: a tensor, or a sequence of them, whose gradients are added up.
-        inputs: a tensor, or a sequence of them: leaves or intermediate results.
-        grad_outputs: the cotangent of each output, of its shape; may be left out for single numbers.
+        outputs: a tensor or a sequence of tensors, whose gradients are summed.
+        inputs: a tensor or a sequence of tensors: leaves or intermediate results.
+        grad_outputs: the cotangent of each output, of the same shape; optional for scalar outputs.
         create_graph: record the backward pass, so that the results can be differentiated again.
-        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+        allow_unused: return None for an input that the outputs do not depend on, instead of raising.
         retain_graph: keep the graph for another backward; by default as ``create_graph``.
 
     Returns:
-        A tuple of tensors, one for each input, of its shape and dtype.
+        A tuple of tensors, one per input, of its shape and dtype.
 
     Raises:
-        RuntimeError: if an input is not used, or requires no gradient, or the graph was freed.
-        ValueError: for cotangents that do not fit.
+        RuntimeError: if an input is unused or does not require a gradient, or the graph was freed.
+        ValueError: for cotangents of another number or shape.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> (first,) = grad((x**3).sum(), x, create_graph=True)
@@ -64,12 +64,12 @@ def grad(
 
 
 def hvp(f, inputs, v):
-    """The Hessian of ``f`` at ``inputs`` times ``v``, without the Hessian: the gradient of <gradient of f, v>.
+    """The Hessian-vector product of ``f`` at ``inputs`` with ``v``, as the gradient of <gradient of f, v>.
 
     Args:
-        f: a function of the inputs that returns a single number.
-        inputs: a tensor, or a sequence of them.
-        v: a direction: a tensor or a sequence, of the inputs' shapes.
+        f: a function of the inputs that returns a scalar tensor.
+        inputs: a tensor or a sequence of tensors.
+        v: a tensor or a sequence of tensors, of the shapes of the inputs.
 
     Returns:
         A tensor, or a tuple of tensors if ``inputs`` is a sequence.

@@ -1,17 +1,19 @@
-"""A tensor as a notebook shows it.
+"""HTML representation of a tensor for notebooks.
 
-Colours are the page's own, so that light and dark themes both have their contrast; every text is escaped.
+Colours are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
 """
 
 import html
 
 import numpy as np
 
-_SHOWN = 8  # rows and columns of a table; of more, the first and last half as many
+_SHOWN = (
+    8  # maximum number of rows and columns of a table; longer axes show the first and last four
+)
 
 
 def tensor_html(tensor):
-    """HTML of a tensor: what it is, and its numbers, of a large one those at the edges.
+    """HTML of a tensor: shape, dtype, device, and its elements (of a large tensor those at the edges).
 
     >>> from tinyattn import tensor
     >>> "float32 on cpu" in tensor_html(tensor([1.0, 2.0]))
@@ -49,7 +51,7 @@ def _table(matrix):
 
 
 def _shown(length):
-    """The positions that are shown of an axis; None stands for those left out."""
+    """The displayed positions of an axis; None stands for omitted ones."""
     if length <= _SHOWN:
         return list(range(length))
     half = _SHOWN // 2

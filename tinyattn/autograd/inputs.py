@@ -1,4 +1,4 @@
-"""What users hand over - numbers, sequences, arrays, tensors - as the arrays that operations work on."""
+"""Conversion of user input - numbers, sequences, arrays, tensors - to the arrays that operations work on."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from .pytorch_names import ElementCount
 
 
 def raw(value):
-    """The array of a Tensor; anything else as it is."""
+    """The array of a Tensor; other values unchanged."""
     return value._data if getattr(value, "is_tensor", False) else value
 
 
 def is_double(value):
-    """Whether ``value`` is an array of float64 (or the complex numbers made of it)."""
+    """Whether ``value`` is an array of float64 or complex128."""
     return hasattr(value, "dtype") and value.dtype.char in "dD"
 
 
 def plain_input(value):
-    """An input that is no Tensor, as the rules take it: NumPy scalars become Python ones, which promote nothing."""
+    """Convert a non-Tensor input for a rule: NumPy scalars become Python scalars, which do not promote dtypes."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) is ElementCount:
@@ -28,7 +28,7 @@ def plain_input(value):
 
 
 def on_default_device(values):
-    """Scalars and sequences as arrays of the default device, for calls such as ``exp(2.0)``."""
+    """Convert scalars and sequences to arrays on the default device, for calls such as ``exp(2.0)``."""
     return [
         value if value is None or is_array(value) else fresh_array(value, None, None)
         for value in values
@@ -39,8 +39,8 @@ def convert_operands(values, inputs, copy):
     """Convert non-Tensor operands to arrays, copying those that backward reads.
 
     A sequence becomes an array on the device of the others; its floating-point numbers take the dtype of the first
-    floating-point array, or float32. With ``copy`` an array is copied, because backward or a view reads it later:
-    its owner may write to it in the meantime, and no version counter would tell.
+    floating-point array, or float32. With ``copy`` arrays are copied, because backward or a view reads them later, and
+    no version counter would detect a write by the caller.
     """
     given = [value for value in values if hasattr(value, "dtype")]
     backend = backend_of(given[0])
@@ -57,7 +57,7 @@ def convert_operands(values, inputs, copy):
 
 
 def fresh_array(data, dtype, device):
-    """A fresh array with the content of ``data`` on the wanted device."""
+    """Copy ``data`` to a new array on the requested device."""
     is_tensor = getattr(data, "is_tensor", False)
     data = raw(data)
     dtype = native_dtype(dtype)
@@ -67,18 +67,18 @@ def fresh_array(data, dtype, device):
             host = host.astype(np.float32)
         return get_backend(device).asarray(host)
     _check_numeric(data, data.dtype)
-    home = backend_of(data)
-    # A tensor has a device; an array of the host is data that has none yet.
+    source = backend_of(data)
+    # Without ``device``, tensors and GPU arrays keep their device; host arrays go to the default device.
     stays = device is None and (is_tensor or not isinstance(data, np.ndarray))
-    backend = home if stays else get_backend(device)
-    if backend is home:
+    backend = source if stays else get_backend(device)
+    if backend is source:
         dtype = native_dtype(data.dtype) if dtype is None else dtype
-        return backend.asarray(home.xp.array(data, dtype=dtype, copy=True))
-    return backend.asarray(np.array(home.to_host(data), dtype=dtype))
+        return backend.asarray(source.xp.array(data, dtype=dtype, copy=True))
+    return backend.asarray(np.array(source.to_host(data), dtype=dtype))
 
 
 def _numbers(data, dtype=None):
-    """A number or a nested sequence as a NumPy array."""
+    """Convert a number or a nested sequence to a NumPy array."""
     _check_entries(data)
     try:
         host = np.array(data, dtype=dtype)
@@ -91,7 +91,7 @@ def _numbers(data, dtype=None):
 
 
 def _check_entries(data):
-    """Raise TypeError if a nested sequence holds what NumPy would take in without its graph or its mask."""
+    """Raise TypeError for tensors with a graph and masked arrays in a nested sequence: NumPy would drop both."""
     stack = [data]
     while stack:
         sequence = stack.pop()

@@ -1,4 +1,4 @@
-"""What to say of the usual mistakes in calling an operation: what was given, what was expected, what to do."""
+"""Error messages for common mistakes in calling an operation."""
 
 import inspect
 
@@ -11,12 +11,12 @@ from .tensor import Tensor
 
 
 def explain(primitive, error, inputs, parameters):
-    """Raise in place of ``error`` what says more, if a usual mistake is behind it."""
+    """Raise a more specific exception if a common mistake caused ``error``."""
     if "could not be broadcast" in str(error):
         shapes = " and ".join(str(value.shape) for value in inputs if hasattr(value, "shape"))
         raise ValueError(
-            f"{primitive.name}() got inputs of shapes {shapes}, which do not broadcast: counted from "
-            "the last, axes must have the same length, or length 1, or be missing"
+            f"{primitive.name}() got inputs of shapes {shapes}, which do not broadcast: aligned at "
+            "the last axis, axes must have the same length, or length 1, or be missing"
         ) from error
     for name, value in zip(primitive.input_names, inputs, strict=False):
         if value is None and "NoneType" in str(error):
@@ -42,12 +42,12 @@ def explain(primitive, error, inputs, parameters):
 
 
 def mixed_devices(primitive, inputs):
-    """The error for inputs that do not live on one device."""
+    """The exception for inputs on different devices or of unknown array types."""
     for value in inputs:
         if not isinstance(value, Tensor) and hasattr(value, "dtype") and not is_array(value):
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             return TypeError(
-                f"{primitive.name}() got a {kind}: make it a tensor with tinyattn.tensor(...)"
+                f"{primitive.name}() got a {kind}: convert it with tinyattn.tensor(...)"
             )
     devices = ", ".join(
         f"{name} on {backend_of(raw(value)).device}"

@@ -1,7 +1,7 @@
-"""Whether operations are recorded, run their kernels, and are watched for NaN: one context variable.
+"""Modes of execution in one context variable: recording (grad mode), kernels, anomaly detection.
 
-A context variable, and not a global: each thread and each asynchronous task has its own value, so that the shards of
-a batch can run side by side.
+In a context variable, unlike a global one, each thread and each asynchronous task has its own value, so that the shards
+of a batch can run in parallel.
 """
 
 import contextvars
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 
 class Mode(NamedTuple):
-    """What the engine asks once for each operation."""
+    """The settings that the engine reads for each operation."""
 
     grad: bool = True
     kernels: bool = True
     anomaly: bool = False
     first_order: bool = False
     simulated: bool = False
-    watch: "object | None" = None  # called with each operation that runs
-    outer: "Mode | None" = None  # what holds again when the block is left
+    watch: "object | None" = None  # a callback for each operation
+    outer: "Mode | None" = None  # the mode to restore at the end of the block
 
 
 current_mode = contextvars.ContextVar("tinyattn_mode", default=Mode())
@@ -28,9 +28,9 @@ current_mode = contextvars.ContextVar("tinyattn_mode", default=Mode())
 class _ModeChange:
     """A change of mode: a context manager, and a decorator for functions and generator functions.
 
-    The mode changes when the block is entered or the decorated function runs, and comes back when it is left,
-    also by an exception. A decorated generator has the changed mode inside and the caller's mode outside. The change
-    itself keeps nothing, so that threads can share one, and a block can stand inside another of the same.
+    The mode changes when the block is entered or the decorated function runs, and is restored at the end, also after
+    an exception. A decorated generator runs in the changed mode, and its caller in its own. The object has no state, so
+    that threads can share it and blocks can be nested.
     """
 
     def __init__(self, **changes):
@@ -83,19 +83,21 @@ def _generate_in_mode(generator, changes):
         return stop.value
 
 
-class _BareModeChange(_ModeChange):
-    """A change that needs no arguments, so that it also decorates without parentheses."""
+class _FixedModeChange(_ModeChange):
+    """A change without arguments, given by the class; it also decorates without parentheses."""
+
+    _changes = {}
 
     def __new__(cls, function=None):
         change = super().__new__(cls)
-        if function is None:
-            return change
-        change.__init__()
-        return change(function)
+        return change if function is None else change(function)
+
+    def __init__(self, function=None):
+        """The changes are those of the class."""
 
 
-class no_grad(_BareModeChange):
-    """Record nothing inside: a context manager and a decorator.
+class no_grad(_FixedModeChange):
+    """Disable recording: a context manager and a decorator.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0], requires_grad=True)
@@ -104,12 +106,11 @@ class no_grad(_BareModeChange):
     False
     """
 
-    def __init__(self, function=None):
-        super().__init__(grad=False)
+    _changes = {"grad": False}
 
 
-class enable_grad(_BareModeChange):
-    """Record again inside a ``no_grad`` block: a context manager and a decorator.
+class enable_grad(_FixedModeChange):
+    """Enable recording inside a ``no_grad`` block: a context manager and a decorator.
 
     >>> import tinyattn as ta
     >>> with ta.no_grad(), ta.enable_grad():
@@ -117,12 +118,11 @@ class enable_grad(_BareModeChange):
     True
     """
 
-    def __init__(self, function=None):
-        super().__init__(grad=True)
+    _changes = {"grad": True}
 
 
 class set_grad_enabled(_ModeChange):
-    """Record inside if ``enabled``: a context manager and a decorator.
+    """Enable or disable recording: a context manager and a decorator.
 
     >>> import tinyattn as ta
     >>> with ta.set_grad_enabled(False):
@@ -134,8 +134,8 @@ class set_grad_enabled(_ModeChange):
         super().__init__(grad=bool(enabled))
 
 
-class reference(_ModeChange):
-    """Run every operation by its rule, and none by its kernel: what you debug is exactly what you read.
+class reference(_FixedModeChange):
+    """Run the rule of every operation instead of its kernel, for debugging.
 
     >>> import tinyattn as ta
     >>> with ta.reference():
@@ -143,15 +143,14 @@ class reference(_ModeChange):
     [0.5, 0.5]
     """
 
-    def __init__(self):
-        super().__init__(kernels=False)
+    _changes = {"kernels": False}
 
 
-class simulated_kernels(_BareModeChange):
-    """Run the kernels of a GPU on ``"strict"``, thread by thread, where there is no GPU: for tests, and slow.
+class simulated_kernels(_FixedModeChange):
+    """Simulate the CUDA kernels on ``"strict"``, thread by thread, for tests without a GPU (slow).
 
-    Needs g++. What a kernel does wrong is a ``KernelError``: see ``kernels/cuda/simulation.py``. Outside, ``"strict"``
-    has the portable kernels.
+    Requires g++. A fault of a kernel raises a ``KernelError``: see ``kernels/cuda/simulation.py``. By default
+    ``"strict"`` runs the portable kernels.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0], device="strict")
@@ -159,15 +158,14 @@ class simulated_kernels(_BareModeChange):
     ...     y = ta.exp(x)
     """
 
-    def __init__(self, function=None):
-        super().__init__(simulated=True)
+    _changes = {"simulated": True}
 
 
-class first_order(_BareModeChange):
-    """Keep only what first derivatives need: a context manager and a decorator, for training in less memory.
+class first_order(_FixedModeChange):
+    """Save only what first derivatives need, to use less memory in training: a context manager and a decorator.
 
-    Where a kernel has kept what its own backward reads, nothing is kept besides for the rule. The rule is what
-    ``create_graph=True`` runs, which is therefore refused for what a kernel computed inside.
+    If a kernel has saved its residuals, the inputs of the rule are not saved. ``create_graph=True`` runs the rule, and
+    therefore raises for operations that a kernel computed inside.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([[1.0, 2.0]], requires_grad=True)
@@ -178,15 +176,15 @@ class first_order(_BareModeChange):
     (1, 2)
     """
 
-    def __init__(self, function=None):
-        super().__init__(first_order=True)
+    _changes = {"first_order": True}
 
 
-class detect_anomaly(_ModeChange):
-    """Stop at the operation that first produces a NaN or an infinity, and name the line that called it.
+class detect_anomaly(_FixedModeChange):
+    """Raise at the operation that first produces a NaN or an infinity, with the line of code that called it.
 
-    Forward, an operation is named if its result holds a NaN and its inputs none, or an infinity and its inputs are
-    all finite (so that masking with -inf is no anomaly). Backward, the same holds of cotangents. Slow: for debugging.
+    An operation is anomalous if its result has a NaN and its inputs have none, or if its result has an infinity and its
+    inputs are finite (masking with -inf is therefore no anomaly); in backward likewise for cotangents. For debugging:
+    it is slow.
 
     Raises:
         RuntimeError: from inside the block, at the operation.
@@ -199,12 +197,11 @@ class detect_anomaly(_ModeChange):
     RuntimeError: log produced -inf or inf from finite inputs...
     """
 
-    def __init__(self):
-        super().__init__(anomaly=True)
+    _changes = {"anomaly": True}
 
 
 class watch_operations(_ModeChange):
-    """Call ``function(primitive, arrays, parameters)`` for each operation that runs inside, after it has run.
+    """Call ``function(primitive, arrays, parameters)`` after each operation inside the block.
 
     >>> import tinyattn as ta
     >>> names = []
@@ -219,7 +216,7 @@ class watch_operations(_ModeChange):
 
 
 def is_grad_enabled():
-    """Whether operations are recorded at this point.
+    """Whether recording is enabled.
 
     >>> is_grad_enabled()
     True

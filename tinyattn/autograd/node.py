@@ -1,8 +1,8 @@
-"""What is recorded of one operation."""
+"""Node: the record of one operation in the graph."""
 
 
 class Outline:
-    """What a vector-Jacobian product may still ask of an input that was not kept: everything but its elements."""
+    """The shape and dtype of an input that was not saved, for products that do not read its elements."""
 
     __slots__ = ("shape", "dtype")
 
@@ -16,18 +16,18 @@ class Outline:
 
 
 class Node:
-    """One recorded operation: where its cotangent goes, and what its backward needs.
+    """One recorded operation: the nodes of its inputs, and the data that backward needs.
 
-    A node refers to the nodes of its inputs and to arrays, never to its own output: there is no reference cycle, and
-    a graph dies with its last tensor. ``order`` grows with time, so that an operation always has a higher number
-    than those it depends on: the walk needs no other sorting.
+    A node refers to the nodes of its inputs and to arrays, never to its own output: there is no reference cycle, and a
+    graph is freed with its last tensor. ``order`` is the recording order, in which every operation comes after its
+    inputs: it is a topological order of the graph.
     """
 
     __slots__ = (
         "primitive",
         "parameters",
-        "parents",  # for each input: a Node, a leaf Tensor, or None where no cotangent is wanted
-        "inputs",  # the inputs that the vector-Jacobian products read, None elsewhere; None if only a kernel will run
+        "parents",  # for each input: a Node, a leaf Tensor, or None if it needs no cotangent
+        "inputs",  # the inputs that the vector-Jacobian products read, None for others; None if only a kernel can run
         "out",
         "versions",  # (version counter, its value when saved, name of what was saved)
         "backward",  # the kernel's backward, or None
@@ -36,7 +36,7 @@ class Node:
         "dtype",
         "order",
         "hooks",
-        "retained",  # weak reference to the tensor whose .grad is wanted
+        "retained",  # weak reference to the tensor that retains its .grad
         "line",
         "__weakref__",
     )

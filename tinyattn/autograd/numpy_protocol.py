@@ -1,9 +1,9 @@
-"""NumPy's functions on tensors: recorded where an operation does the same, refused where a graph would be cut.
+"""NumPy functions on tensors: recorded if there is an equivalent operation, an error if they would cut the graph.
 
-NumPy hands a call such as ``np.exp(x)`` over to the class of ``x`` (``__array_ufunc__`` for functions that work
-element by element, ``__array_function__`` for the others). The operations say which of them they are with
-``record_as``. Any other function computes with the tensors' arrays and gives arrays; of a tensor that requires a
-gradient this would be a result without gradient, so that it is an error that names ``.numpy()``.
+NumPy dispatches a call such as ``np.exp(x)`` to the class of ``x`` (``__array_ufunc__`` for elementwise functions,
+``__array_function__`` for the others). Operations register as equivalents with ``record_as``. Any other function
+computes with the arrays of the tensors and returns arrays; for a tensor that requires a gradient this is an error,
+because the result would have none.
 
 Source: NEP 13 and NEP 18 (NumPy enhancement proposals).
 """
@@ -12,23 +12,23 @@ import numpy as np
 
 from .modes import current_mode
 
-_OPERATIONS = {}  # NumPy's function -> what is called in its place
+_OPERATIONS = {}  # NumPy function -> equivalent operation
 
 
 def record_as(function, operation):
-    """Let ``operation`` answer for NumPy's ``function``: it gets the same arguments.
+    """Register ``operation``, with the same arguments, as the equivalent of NumPy's ``function``.
 
-    It may return NotImplemented for arguments that it does not know; the call is then treated as that of a function
-    without an operation.
+    It may return NotImplemented for unsupported arguments; the call is then handled like that of a function without an
+    equivalent operation.
     """
     _OPERATIONS[function] = operation
 
 
-class AskedOfTheType:
-    """A method that a class has and its instances have not: for them it is None.
+class ClassOnlyMethod:
+    """A method that is visible on the class and None on instances.
 
-    NumPy looks ``__array_ufunc__`` up in the type, and calls it. CuPy and the strict device ask the instance; None
-    makes them leave ``array * tensor`` to the tensor.
+    NumPy looks up ``__array_ufunc__`` on the type. CuPy and the strict device look it up on the instance; None makes
+    them defer ``array * tensor`` to the tensor.
     """
 
     def __init__(self, method):
@@ -46,7 +46,7 @@ def call_ufunc(_tensor, ufunc, method, *inputs, out=(), **keywords):
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     if any(_is_tensor(value) for value in out):
         raise TypeError(
-            f"np.{name} got a Tensor to write into: write to its .data, outside any graph"
+            f"np.{name} got a Tensor as out: write to its .data instead, outside any graph"
         )
     if out:
         keywords["out"] = out
@@ -73,11 +73,11 @@ def _is_tensor(value):
 
 
 def _without_tensors(value, name):
-    """``value``, which may be a container of arguments, with arrays in place of tensors."""
+    """Replace tensors by arrays in ``value``, which may be a container of arguments."""
     if _is_tensor(value):
         if value.requires_grad and current_mode.get().grad:
             raise TypeError(
-                f"np.{name} got a Tensor that requires a gradient, and its result would have none: use tinyattn's "
+                f"np.{name} got a Tensor that requires a gradient, but its result would have none: use tinyattn's "
                 "operations, or compute outside the graph with x.numpy()"
             )
         return np.asarray(value)

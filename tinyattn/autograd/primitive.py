@@ -1,4 +1,4 @@
-"""Primitives: an operation, its vector-Jacobian products, and the kernels that may run in its place."""
+"""Primitives: operations with their vector-Jacobian products, and the registry of kernels."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ _recording_order = itertools.count(1)  # next() on it is atomic, so that threads
 
 
 class Kernel(NamedTuple):
-    """What runs in place of a rule: see ``register_kernel``."""
+    """The fast version of a primitive: see ``register_kernel``."""
 
     forward: Callable
     backward: Callable
@@ -31,10 +31,10 @@ class Kernel(NamedTuple):
 
 
 class Primitive:
-    """An operation with a hand-written backward. Made with the decorator ``primitive``.
+    """An operation with a hand-written backward, created by the decorator ``primitive``.
 
-    Calling it on tensors runs its kernel (or its rule, where there is none) and records a node if a gradient can be
-    asked for. ``forward`` is the plain rule on arrays.
+    Calling it on tensors runs its kernel (or its rule, if there is none) and records a node if an input requires a
+    gradient. ``forward`` is the rule on arrays.
     """
 
     def __init__(self, forward, variadic=False, view=False, name=None):
@@ -43,28 +43,20 @@ class Primitive:
         self.forward = forward
         self.variadic = variadic
         self.view = view
-        parameters = inspect.signature(forward).parameters.values()
-        if variadic:
-            self.input_names = ()
-            self.parameter_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        else:
-            self.input_names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
-            self._input_defaults = {
-                p.name: p.default
-                for p in parameters
-                if p.kind is p.POSITIONAL_ONLY and p.default is not p.empty
-            }
-            self.parameter_names = tuple(
-                p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY
+        arguments = inspect.signature(forward).parameters.values()
+        inputs = [a for a in arguments if a.kind is a.POSITIONAL_ONLY]
+        self.input_names = tuple(a.name for a in inputs)
+        self._input_defaults = {a.name: a.default for a in inputs if a.default is not a.empty}
+        not_parameters = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+        self.parameter_names = tuple(a.name for a in arguments if a.kind not in not_parameters)
+        if not inputs and not variadic:
+            raise TypeError(
+                f"primitive {self.name} has no inputs: write them before a slash, "
+                f"as in def {self.name}(x, /, axis=-1)"
             )
-            if not self.input_names:
-                raise TypeError(
-                    f"primitive {self.name} has no inputs: write them before a slash, "
-                    f"as in def {self.name}(x, /, axis=-1)"
-                )
         self.accumulate = None  # see accumulator
         self.vjps = {}  # position of the input -> function
-        self._saved_positions = {}  # which inputs want a cotangent -> (inputs to save, whether to save out)
+        self._saved_positions = {}  # whether each input needs a cotangent -> (inputs to save, whether to save out)
         PRIMITIVES[self.name] = self
 
     # ------------------------------------------------------------------------------------------------ definition
@@ -73,9 +65,9 @@ class Primitive:
         """Decorator: register a vector-Jacobian product.
 
         ``@softmax.vjp`` for a primitive with one input (or a variadic one); ``@matmul.vjp("a")`` for the input ``a``.
-        The function takes ``(g, out, *inputs, **parameters)`` and returns the cotangent of that input. An argument
-        whose name begins with an underscore is not kept for backward: of the input that the product belongs to (of all
-        inputs, if variadic) its shape and dtype remain, anything else will be None.
+        The function takes ``(g, out, *inputs, **parameters)`` and returns the cotangent of that input. Arguments with a
+        leading underscore are not saved for backward: the differentiated input (all inputs, if variadic) is then
+        replaced by its shape and dtype, and other arguments by None.
         """
         if isinstance(function_or_name, str):
             if function_or_name not in self.input_names:
@@ -93,11 +85,11 @@ class Primitive:
         return self._register_vjp(0, function_or_name)
 
     def accumulator(self, function):
-        """Decorator: add the cotangent of the one input into an array, in place: ``(array, g, **parameters)``.
+        """Decorator: register ``(array, g, **parameters)``, which adds the cotangent of the only input to an array.
 
-        For a cotangent that is a fresh array, mostly zeros. Where other cotangents of the same input have arrived the
-        walk calls this in place of the product, so that reading a sequence token by token costs, backward too, what is
-        read and not a sequence of zeros for each token.
+        It is for cotangents that are new arrays of mostly zeros, as of indexing. Backward calls it instead of the
+        product if another cotangent of the same input has arrived, so that reading a sequence token by token does not
+        allocate a sequence of zeros for each token.
         """
         self.accumulate = function
         return function
@@ -122,7 +114,7 @@ class Primitive:
         return (0 if self.variadic else position) in self.vjps
 
     def require_vjp(self, position):
-        """Raise TypeError where the gradient of an input is asked for that nobody has written down."""
+        """Raise TypeError if the input at ``position`` has no vector-Jacobian product."""
         if self.differentiable(position):
             return
         what, decorator = "", f"@{self.name}.vjp"
@@ -131,11 +123,11 @@ class Primitive:
             decorator += f'("{self.input_names[position]}")'
         raise TypeError(
             f"primitive {self.name} has no vjp{what}: write its backward with the decorator {decorator}, "
-            "or pass x.detach() where no gradient is meant to flow"
+            "or pass x.detach() if no gradient is needed"
         )
 
     def cotangent(self, position, g, out, inputs, parameters):
-        """The cotangent of one input, by the rule: on arrays gives an array, on tensors a recorded tensor."""
+        """The cotangent of one input, by the rule: an array for arrays, a recorded tensor for tensors."""
         if self.variadic:
             return self.vjps[0](g, out, *inputs, position=position, **parameters)
         cotangent = self.vjps[position](g, out, *inputs, **parameters)
@@ -147,33 +139,27 @@ class Primitive:
         return cotangent
 
     def _what_to_save(self, wanted):
-        """Which inputs, and whether the output, the products for the ``wanted`` inputs read."""
+        """The inputs, as booleans, and whether the output is read by the products for the ``wanted`` inputs."""
         plan = self._saved_positions.get(wanted)
         if plan is None:
-            if not self.vjps:
-                plan = ((False,) * len(wanted), False)
-            elif self.variadic:
-                _, out, inputs, *_ = inspect.signature(self.vjps[0]).parameters
-                save = not inputs.startswith("_")
-                plan = ((save,) * len(wanted), not out.startswith("_"))
-            else:
-                save_out = False
-                save = [False] * len(self.input_names)
-                for position, is_wanted in enumerate(wanted):
-                    if not is_wanted or position not in self.vjps:
-                        continue
-                    _, out, *names = list(inspect.signature(self.vjps[position]).parameters)
-                    save_out |= not out.startswith("_")
-                    for other, name in enumerate(names[: len(save)]):
-                        save[other] |= not name.startswith("_")
-                plan = (tuple(save), save_out)
-            self._saved_positions[wanted] = plan
+            save, save_out = [False] * len(wanted), False
+            for position, is_wanted in enumerate(wanted):
+                if not is_wanted or not self.differentiable(position):
+                    continue
+                product = self.vjps[0 if self.variadic else position]
+                _, out, *names = inspect.signature(product).parameters
+                if self.variadic:
+                    names = names[:1] * len(wanted)  # *inputs stands for all of them
+                save_out |= not out.startswith("_")
+                for other, name in enumerate(names[: len(save)]):
+                    save[other] |= not name.startswith("_")
+            plan = self._saved_positions[wanted] = (tuple(save), save_out)
         return plan
 
     # ------------------------------------------------------------------------------------------------------- use
 
     def rule(self, *inputs, **parameters):
-        """Use this primitive inside another rule: arrays in, array out; tensors in, recorded tensor out."""
+        """Call this primitive inside another rule: returns an array for arrays, a recorded tensor for tensors."""
         for value in inputs:
             if isinstance(value, Tensor):
                 return self(*inputs, **parameters)
@@ -218,7 +204,7 @@ class Primitive:
                 kind = "cuda"
             kernel = _KERNELS.get((self.name, kind))
         result = NotImplemented
-        # No warnings, as on a GPU, which knows none; detect_anomaly() finds the place.
+        # No floating-point warnings, as on a GPU; detect_anomaly() finds the operation.
         with np.errstate(all="ignore"):
             try:
                 if kernel is not None:
@@ -251,7 +237,7 @@ class Primitive:
         return tensor
 
     def _in_dtype_of_inputs(self, out, arrays, parameters):
-        """``out``, but float32 where NumPy has made float64 of no float64, or float16 of bool, int8 or uint8."""
+        """Cast ``out`` to float32 if NumPy promoted to float64 without float64 inputs, or bool or int8 to float16."""
         if parameters.get("dtype") is not None:
             return out
         with np.errstate(all="ignore"):
@@ -262,9 +248,10 @@ class Primitive:
         return out
 
     def _record(self, tensor, inputs, arrays, parameters, wanted, kernel, residuals, line):
-        parents = []
-        for position, value in enumerate(inputs):
-            parents.append((value._node or value) if wanted[position] else None)
+        parents = [
+            (value._node or value) if is_wanted else None
+            for value, is_wanted in zip(inputs, wanted)
+        ]
         save, save_out = self._what_to_save(tuple(wanted))
         node = Node()
         node.primitive = self
@@ -282,7 +269,7 @@ class Primitive:
                 saved.append(Outline(array) if self.variadic else None)
         node.inputs = saved
         node.out = tensor._data if save_out else None
-        if save_out or residuals is not None:  # among which a kernel may keep what it returned
+        if save_out or residuals is not None:  # residuals may include the output
             versions.append((tensor._version, tensor._version[0], None))
         node.versions = versions
         node.backward = None if kernel is None else kernel.backward
@@ -298,14 +285,14 @@ class Primitive:
         return node
 
     def _forget_inputs_of_rule(self, node, kernel):
-        """Keep for backward nothing but what the kernel kept; what writes to would go unseen stays watched."""
+        """Save only the residuals of the kernel for backward; versions are still checked."""
         for name in kernel.left_to_rule:
             if node.parents[self.input_names.index(name)] is not None:
                 return
         node.inputs = node.out = None
 
     def _bind(self, inputs, parameters):
-        """Inputs that were given by name or left to their default, and parameters that were given by position."""
+        """Resolve inputs given by name or default, and parameters given by position."""
         count = len(self.input_names)
         if len(inputs) < count:
             given = {**self._input_defaults, **parameters}
@@ -333,15 +320,15 @@ class Primitive:
 
 
 def primitive(forward=None, *, variadic=False, view=False, name=None):
-    """Decorator: make an operation of its forward rule.
+    """Decorator: define a primitive by its forward rule.
 
-    What stands before the slash in the signature are its inputs (tensors, arrays, Python scalars or None); what
-    stands after it are parameters, by position or by name.
+    Positional-only arguments (before the slash) are inputs: tensors, arrays, Python scalars or None. Other arguments
+    are parameters, given by position or by name.
 
     Args:
-        variadic: any number of inputs, as in ``def concatenate(*arrays, axis)``.
-        view: the output may share memory with the first input.
-        name: what it is registered under, where that is not the function's name.
+        variadic: whether it has any number of inputs, as in ``def concatenate(*arrays, axis)``.
+        view: whether the output may share memory with the first input.
+        name: the registered name; by default that of the function.
 
     >>> import tinyattn as ta
     >>> @primitive
@@ -362,13 +349,13 @@ def primitive(forward=None, *, variadic=False, view=False, name=None):
 
 
 def register_kernel(name, kind, forward, backward, left_to_rule=()):
-    """Let a fast version run in place of the rule of primitive ``name`` on backends of ``kind``.
+    """Register a kernel, which runs instead of the rule of primitive ``name`` on backends of ``kind``.
 
     Args:
-        forward: gets what the rule gets; returns ``(out, residuals)``, or NotImplemented for what it cannot do.
-        backward: ``(g, residuals)`` to the cotangent: a tuple aligned with the inputs where there are several, with
-            None for an input that is left to the rule. It returns fresh arrays, or ``g`` itself, and changes neither
-            ``g`` nor the residuals.
+        forward: takes the arguments of the rule; returns ``(out, residuals)``, or NotImplemented to decline a call.
+        backward: maps ``(g, residuals)`` to the cotangent, or to a tuple of cotangents, one per input, with None for
+            inputs left to the rule. Cotangents must be new arrays or ``g`` itself; ``g`` and the residuals must not be
+            modified.
         left_to_rule: names of the differentiable inputs for which backward returns None.
     """
     _KERNELS[name, kind] = Kernel(forward, backward, left_to_rule)
@@ -380,7 +367,7 @@ def registered_kernels():
 
 
 def _kind_of(array_type, arrays):
-    """The kind of backend that arrays of a type belong to, asked of it once."""
+    """The kind of backend of an array type, cached."""
     kind = _KINDS.get(array_type)
     if kind is None:
         array = next(array for array in arrays if type(array) is array_type)

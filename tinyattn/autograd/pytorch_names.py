@@ -1,6 +1,6 @@
-"""What those who come from PyTorch look for, and what it is called here: for the errors where it is missing.
+"""PyTorch's names that tinyattn lacks, with their replacements, for error messages.
 
-Array functions have NumPy's names, networks and optimisers PyTorch's.
+Array functions have NumPy's names; layers and optimisers have PyTorch's.
 """
 
 import functools
@@ -173,7 +173,7 @@ ARGUMENTS = {
 
 
 def missing(owner, name, names):
-    """The AttributeError for ``name``, which ``owner`` has not, with what to use where ``names`` knows it.
+    """The AttributeError for ``name``, which ``owner`` lacks, with the replacement from ``names`` if there is one.
 
     >>> print(missing("module 'tinyattn'", "cat", OF_PACKAGE))
     module 'tinyattn' has no attribute 'cat', which is PyTorch's name: use concatenate
@@ -184,9 +184,9 @@ def missing(owner, name, names):
 
 
 class NamedOtherwise:
-    """An attribute of tensors that only raises the AttributeError with the hint.
+    """An attribute of tensors that raises the AttributeError with the hint.
 
-    Not ``__getattr__``, which would slow down every attribute of a tensor.
+    A descriptor, because ``__getattr__`` would slow down all attributes of a tensor.
     """
 
     def __init__(self, name):
@@ -197,7 +197,7 @@ class NamedOtherwise:
 
 
 def hint_for_argument(name):
-    """What to say of an argument that a function lacks: nothing, or what it is called here.
+    """The hint for an unknown argument: our name if it is PyTorch's, else an empty string.
 
     >>> hint_for_argument("dim"), hint_for_argument("x")
     ('; axis is what PyTorch calls dim', '')
@@ -206,7 +206,7 @@ def hint_for_argument(name):
 
 
 def with_numpys_arguments(function):
-    """Decorator for a function that is no primitive: PyTorch's names of arguments are an error with a hint."""
+    """Decorator for functions that are not primitives: PyTorch's argument names raise a TypeError with a hint."""
     own = frozenset(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -223,16 +223,18 @@ def with_numpys_arguments(function):
 
 
 class ElementCount(int):
-    """A whole number, the ``size`` of a tensor, that says what to use where it is called as in PyTorch."""
+    """The ``size`` of a tensor: an integer that raises a TypeError with a hint if it is called as in PyTorch."""
 
     __slots__ = ()
 
     def __call__(self, axis=None):
         use = "x.shape" if axis is None else f"x.shape[{axis!r}]"
-        raise TypeError(f"size is the number of elements, {int(self)}, and no function: use {use}")
+        raise TypeError(
+            f"size is the number of elements, {int(self)}, and not a function: use {use}"
+        )
 
     def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
-        # NumPy takes only Python's own numbers for numbers without a dtype.
+        # NumPy treats only exact Python numbers as scalars without a dtype (NEP 50).
         plain = [int(value) if isinstance(value, ElementCount) else value for value in inputs]
         return getattr(ufunc, method)(*plain, **keywords)
 

@@ -1,4 +1,4 @@
-"""The Tensor: an array that remembers how it was made."""
+"""Tensor: an array that records the operations it is computed with."""
 
 import sys
 import weakref
@@ -7,23 +7,23 @@ import numpy as np
 
 from ..backend import backend_of, is_array
 from .inputs import fresh_array, plain_input, raw
-from .numpy_protocol import AskedOfTheType, call_function, call_ufunc
+from .numpy_protocol import ClassOnlyMethod, call_function, call_ufunc
 from .pytorch_names import ElementCount
 
 
 class Tensor:
-    """An array, on some device, whose gradient can be asked for.
+    """An array on a device, with automatic differentiation.
 
     Args:
         data: a number, a nested sequence of numbers, an array, or a Tensor; it is copied.
-        requires_grad: whether ``backward()`` fills ``.grad``; for floating-point tensors only.
-        dtype: the element type. By default an array keeps its own, and Python floats become float32.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"strict"``; by default that of ``data``, for data that is not
-            on a device yet the default device.
+        requires_grad: whether ``backward()`` computes ``.grad``; for floating-point tensors only.
+        dtype: the element type. By default that of an array; Python floats become float32.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"strict"``; by default the device of a tensor or GPU array, for
+            other data the default device.
 
     Raises:
-        TypeError: for data that is not numeric, for a list of tensors that require a gradient (``stack`` keeps the
-            graph), and if an integer tensor is to require a gradient.
+        TypeError: for data that is not numeric, for a list of tensors that require a gradient (use ``stack``, which
+            keeps the graph), and for an integer tensor that should require a gradient.
         ValueError: for an unknown device.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
@@ -35,14 +35,14 @@ class Tensor:
     __slots__ = ("_data", "_node", "_requires_grad", "_version", "_hooks", "grad", "__weakref__")
 
     is_tensor = True
-    __array_ufunc__ = AskedOfTheType(call_ufunc)
+    __array_ufunc__ = ClassOnlyMethod(call_ufunc)
     __array_function__ = call_function
 
     def __init__(self, data, requires_grad=False, dtype=None, device=None):
         self._data = fresh_array(data, dtype, device)
         self._node = None
         self._requires_grad = False
-        self._version = [0]  # shared by all tensors that share this memory
+        self._version = [0]  # the version counter, shared by all tensors that share this memory
         self._hooks = None
         self.grad = None
         if requires_grad:
@@ -50,7 +50,7 @@ class Tensor:
 
     @classmethod
     def _wrap(cls, array):
-        """A tensor around ``array`` itself, without copying and outside any graph."""
+        """Wrap ``array`` without copying, outside any graph."""
         self = Tensor.__new__(cls)
         self._data = array
         self._node = None
@@ -64,9 +64,9 @@ class Tensor:
 
     @property
     def data(self):
-        """The array itself, outside the graph. Writing to it is noticed by a graph that still needs it.
+        """The array itself, outside the graph; backward raises if a graph needs the content before a write.
 
-        Assigning replaces the content; shape and dtype stay.
+        Assigning copies new content of the same shape, cast to the dtype of the tensor.
 
         >>> x = Tensor([1.0, 2.0], requires_grad=True)
         >>> y = (x * x).sum()
@@ -86,14 +86,14 @@ class Tensor:
         if array.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {array.shape} to a tensor of shape {self.shape}: "
-                "the shapes must be equal, nothing is broadcast into place"
+                "the shapes must be equal, nothing is broadcast"
             )
-        # A copy: what the caller goes on to write into its own array is no business of this tensor.
+        # A copy, so that later writes to the caller's array do not affect this tensor.
         self._data = backend.untracked(array).copy()
         self.bump_version()
 
     def bump_version(self):
-        """Tell live graphs that this tensor's memory was written to."""
+        """Increment the version counter after a write to this tensor's memory, so that live graphs detect it."""
         self._version[0] += 1
 
     @property
@@ -123,12 +123,12 @@ class Tensor:
 
     @property
     def is_leaf(self):
-        """Whether the tensor was made by the user and not by an operation that is recorded."""
+        """Whether the tensor is not the result of a recorded operation."""
         return self._node is None
 
     @property
     def requires_grad(self):
-        """Whether gradients flow into this tensor; can be set on leaves."""
+        """Whether the gradient with respect to this tensor is computed; can be set on leaves."""
         return self._requires_grad
 
     @requires_grad.setter
@@ -145,11 +145,11 @@ class Tensor:
         self._requires_grad = bool(value)
 
     def numpy(self):
-        """A copy as a NumPy array on the host, on every device."""
+        """A copy as a NumPy array on the host, from any device."""
         return np.array(backend_of(self._data).to_host(self._data))
 
     def item(self):
-        """The one element, as a Python number.
+        """The only element, as a Python number.
 
         >>> Tensor([2.5]).item()
         2.5
@@ -171,33 +171,33 @@ class Tensor:
     # --------------------------------------------------------------------------------------------- the backward pass
 
     def backward(self, grad=None, retain_graph=False, create_graph=False):
-        """Add the gradient of this tensor to the ``.grad`` of the leaves it was computed from.
+        """Backpropagate: accumulate the gradient of this tensor in the ``.grad`` of the leaves it depends on.
 
         Args:
-            grad: the cotangent, of this tensor's shape; may be left out for a single number, where it is 1.
-            retain_graph: keep what a second backward over the same graph needs.
+            grad: the cotangent, of this tensor's shape; by default 1 for a scalar tensor.
+            retain_graph: keep the graph for another backward.
             create_graph: record the backward pass, so that gradients can be differentiated again.
 
         Raises:
-            RuntimeError: if nothing was recorded, if the graph was freed by an earlier backward, or if memory that
-                it needs was changed.
-            ValueError: if ``grad`` is missing or of another shape.
+            RuntimeError: if nothing was recorded, the graph was freed by an earlier backward, or an array that it
+                needs was modified in place.
+            ValueError: if ``grad`` is missing or has another shape.
         """
         from .walk import accumulate_into_leaves
 
         accumulate_into_leaves(self, grad, retain_graph or create_graph, create_graph)
 
     def retain_grad(self):
-        """Keep the gradient of this intermediate result in ``.grad`` at the next backward."""
+        """Store the gradient of this intermediate result in ``.grad`` in the next backward."""
         if not self._requires_grad:
             raise RuntimeError("retain_grad() needs a tensor that requires a gradient")
         if self._node is not None:
             self._node.retained = weakref.ref(self)
 
     def register_hook(self, function):
-        """Call ``function(gradient)`` when the whole gradient of this tensor is known, during backward.
+        """Call ``function(gradient)`` during backward, with the complete gradient of this tensor.
 
-        What the function returns, if not None, takes the gradient's place. Returns a handle with ``remove()``.
+        A return value other than None replaces the gradient. Returns a handle with ``remove()``.
 
         >>> x = Tensor(3.0, requires_grad=True)
         >>> handle = x.register_hook(lambda gradient: gradient * 10)
@@ -223,7 +223,7 @@ class Tensor:
     def __array__(self, dtype=None, copy=None):
         if self.device != "cpu":
             raise TypeError(
-                f"a tensor on {self.device} is not turned into a NumPy array silently: use .numpy()"
+                f"a tensor on {self.device} is not converted to a NumPy array implicitly: use .numpy()"
             )
         return np.array(self._data, dtype=dtype)
 
@@ -291,8 +291,8 @@ class Tensor:
             copied.grad = Tensor._wrap(self.grad._data.copy())
         return copied
 
-    def _beside(self, other):
-        """The array of ``other``, which must be on this device."""
+    def _operand(self, other):
+        """The array of the other operand, which must be on this device."""
         array = plain_input(raw(other))
         if is_array(array) and backend_of(array) is not backend_of(self._data):
             raise TypeError(
@@ -301,12 +301,12 @@ class Tensor:
             )
         return array
 
-    # Comparisons and logic give plain arrays of the same device: they have no gradient.
+    # Comparisons and logical operators return plain arrays on the same device, because they have no gradient.
 
     def __eq__(self, other):
         if other is None or isinstance(other, str):
             return NotImplemented
-        result = self._data == self._beside(other)
+        result = self._data == self._operand(other)
         if isinstance(other, Tensor):
             result = backend_of(self._data).equality(result, self is other)
         return result
@@ -314,31 +314,31 @@ class Tensor:
     def __ne__(self, other):
         if other is None or isinstance(other, str):
             return NotImplemented
-        return self._data != self._beside(other)
+        return self._data != self._operand(other)
 
     def __lt__(self, other):
-        return self._data < self._beside(other)
+        return self._data < self._operand(other)
 
     def __le__(self, other):
-        return self._data <= self._beside(other)
+        return self._data <= self._operand(other)
 
     def __gt__(self, other):
-        return self._data > self._beside(other)
+        return self._data > self._operand(other)
 
     def __ge__(self, other):
-        return self._data >= self._beside(other)
+        return self._data >= self._operand(other)
 
     def __invert__(self):
         return ~self._data
 
     def __and__(self, other):
-        return self._data & self._beside(other)
+        return self._data & self._operand(other)
 
     def __or__(self, other):
-        return self._data | self._beside(other)
+        return self._data | self._operand(other)
 
     def __xor__(self, other):
-        return self._data ^ self._beside(other)
+        return self._data ^ self._operand(other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
@@ -346,16 +346,15 @@ class Tensor:
 
 
 class HookHandle:
-    """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
+    """The handle of a hook in ``hooks``, with which it can be removed; the hook stays without the handle too."""
 
     def __init__(self, hooks, function):
         self._hooks = hooks
-        # Not under the handle itself, which few callers keep: a hook outlives its handle.
         self._key = object()
         hooks[self._key] = function
 
     def remove(self):
-        """Take the hook away; doing it twice does no harm."""
+        """Remove the hook; calling it again has no effect."""
         self._hooks.pop(self._key, None)
 
 

@@ -1,12 +1,12 @@
-"""The walk back through the record: cotangents flow from outputs to leaves, each operation once.
+"""Backward: the traversal of the graph, from outputs to leaves, which visits each operation once.
 
-The walk is a loop over a priority queue of operations, the youngest first. An operation is always younger than those
-it depends on, so when it comes up every contribution to its cotangent has arrived. There is no recursion: a chain of
-100,000 operations is walked like any other.
+The loop takes operations from a priority queue in reverse recording order, which is a reverse topological order: when
+an operation is taken, all contributions to its cotangent have arrived. There is no recursion, so that a chain of
+100,000 operations is no problem.
 
-Ownership. The cotangent an operation returns may be the very array it was given (addition passes it on twice), so it
-is *borrowed*: nobody writes to it. When a second contribution arrives the sum is a fresh array, which the walk *owns*
-and into which further contributions are added in place. What kernels return is fresh by contract, and owned at once.
+Ownership. The cotangent that an operation returns may be the array it was given (addition returns it twice), so it is
+*borrowed* and never written to. The sum with a second contribution is a new array, which the walk *owns*, and to which
+further contributions are added in place. Kernels return new arrays by contract, which are owned immediately.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from .tensor import Tensor
 
 
 def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
-    """``Tensor.backward``: add the gradients to the ``.grad`` of the leaves, once the walk has ended well."""
+    """``Tensor.backward``: accumulate gradients in the ``.grad`` of the leaves, after the walk has succeeded."""
     gradients = walk([output], [cotangent], retain_graph, create_graph)
     for leaf in gradients:
         if leaf.grad is not None and not isinstance(leaf.grad, Tensor):
@@ -42,9 +42,9 @@ def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
 
 
 def gradient_map(output, cotangent=None):
-    """The gradients of all leaves that ``output`` depends on, as ``{leaf: array}``; no ``.grad`` is touched.
+    """The gradients of all leaves that ``output`` depends on, ``{leaf: array}``, without changing any ``.grad``.
 
-    The graph is freed. No two arrays share memory.
+    The graph is freed. The arrays do not share memory.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
@@ -56,10 +56,10 @@ def gradient_map(output, cotangent=None):
 
 
 def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
-    """The gradients of the leaves, or of the ``targets``, as ``{tensor: (gradient, whether it is owned)}``.
+    """The gradients of the leaves, or of ``targets``, as ``{tensor: (gradient, whether it is owned)}``.
 
-    Gradients are arrays, or recorded tensors with ``create_graph``. With ``targets`` only the operations on a way to
-    one of them are run.
+    Gradients are arrays, or recorded tensors with ``create_graph``. With ``targets``, only operations on a path to a
+    target are run.
     """
     pending = {}  # Node or leaf Tensor -> (cotangent, owned)
     queue = []
@@ -88,7 +88,7 @@ def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
             if node in captured_nodes:
                 captured[captured_nodes[node]] = (cotangent, False)
                 if not _has_wanted_input(node, wanted):
-                    continue  # what made this target is neither run nor freed
+                    continue  # the operation that computed this target is neither run nor freed
             _step_back(node, cotangent, pending, queue, retain_graph, create_graph, wanted)
 
         for leaf, (cotangent, owned) in pending.items():
@@ -98,13 +98,13 @@ def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
 
 
 def _seed(output, cotangent, create_graph):
-    """The cotangent that the walk starts with, checked: an array, or a tensor with ``create_graph``."""
+    """Check the cotangent of an output; returns an array, or a tensor with ``create_graph``."""
     data = output._data
     if cotangent is None:
         if data.size != 1:
             raise ValueError(
-                f"the gradient of a tensor of shape {data.shape} needs its cotangent: pass grad=... to backward(), "
-                "grad_outputs=... to grad(), of that shape; only a single number has the obvious one, 1"
+                f"the gradient of a tensor of shape {data.shape} needs a cotangent of that shape: pass grad=... to "
+                "backward(), or grad_outputs=... to grad(); only for a single number it is 1 by default"
             )
         cotangent = Tensor._wrap(backend_of(data).xp.ones(data.shape, dtype=data.dtype))
     elif not isinstance(cotangent, Tensor):
@@ -117,7 +117,7 @@ def _seed(output, cotangent, create_graph):
 
 
 def _like(given, tensor, what, create_graph):
-    """A cotangent that was given from outside, in the dtype of ``tensor``, as an array or as the walk's tensor."""
+    """Cast a cotangent from the user to the dtype of ``tensor``; an array, or a tensor with ``create_graph``."""
     if backend_of(given._data) is not backend_of(tensor._data):
         raise TypeError(
             f"{what} is on {given.device}, expected that of the tensor, {tensor.device}: nothing is moved silently"
@@ -152,7 +152,7 @@ def _has_wanted_input(node, wanted):
 
 
 def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
-    """Send the cotangent ``g`` of one operation on to its inputs, and free what it kept."""
+    """Propagate the cotangent ``g`` of an operation to its inputs, and free its saved arrays."""
     if node.parents is None:
         raise RuntimeError(
             f"the graph was already freed (at {node.primitive.name}, shape {node.shape}) by an earlier backward: "
@@ -181,14 +181,14 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
         like = parent._data if isinstance(parent, Tensor) else parent
         cotangent = None if cotangents is None else cotangents[position]
         fresh = cotangent is not None and cotangent is not g
-        if cotangent is None:  # there is no kernel, or it leaves this input to the rule
+        if cotangent is None:  # no kernel, or an input left to the rule
             node.primitive.require_vjp(position)
             if inputs is None:
                 names = node.primitive.input_names
                 name = names[position] if names else f"input {position}"
                 raise RuntimeError(
-                    f"the kernel of {node.primitive.name} left {name} to the rule, for which first_order() had kept "
-                    f'nothing: register it with left_to_rule=("{name}",)'
+                    f"the kernel of {node.primitive.name} left {name} to the rule, for which first_order() saved "
+                    f'nothing: register the kernel with left_to_rule=("{name}",)'
                 )
             if inputs[position] is None:
                 inputs[position] = Outline(like)
@@ -209,18 +209,18 @@ def _step_back(node, g, pending, queue, retain_graph, create_graph, wanted):
 
 
 def _as_cotangent(value, g):
-    """What a rule returned, as the kind of thing that ``g`` is: NumPy's reductions give scalars, for example."""
+    """Convert the result of a rule to the type of ``g``; NumPy's reductions, for example, return scalars."""
     if isinstance(g, Tensor):
         return value if isinstance(value, Tensor) else Tensor._wrap(value)
     return value if is_array(value) else backend_of(g).asarray(value)
 
 
 def _saved_tensors(node):
-    """What a rule reads, as tensors that are part of the graph, for a backward that is itself recorded."""
+    """The saved inputs and output of a node as tensors of the graph, for a recorded backward."""
     if node.inputs is None:
         raise RuntimeError(
-            f"{node.primitive.name} (shape {node.shape}) was recorded inside first_order(), and has kept nothing that "
-            "create_graph=True could differentiate: compute the forward pass outside"
+            f"{node.primitive.name} (shape {node.shape}) was recorded inside first_order(), which saves nothing for "
+            "create_graph=True: run the forward pass outside of it"
         )
     inputs = []
     for array, parent in zip(node.inputs, node.parents, strict=True):
@@ -248,13 +248,13 @@ def _changed_after_use(node, position):
         names = node.primitive.input_names
         what = f"input {names[position] if names else position}"
     return RuntimeError(
-        f"{what} of {node.primitive.name} was changed after it was used, and backward needs the old content: "
-        "change a copy, or run the forward pass again"
+        f"{what} of {node.primitive.name} was changed after it was used, but backward needs the old content: "
+        "modify a copy, or run the forward pass again"
     )
 
 
 def _deliver(pending, queue, receiver, cotangent, owned, create_graph):
-    """Add a cotangent to what has already arrived for a node or a leaf."""
+    """Add a cotangent to the contributions that have arrived for a node or a leaf."""
     held = pending.get(receiver)
     if held is None:
         pending[receiver] = (cotangent, owned)
@@ -277,7 +277,7 @@ def _deliver(pending, queue, receiver, cotangent, owned, create_graph):
 
 
 def _run_hooks(hooks, cotangent, owned):
-    """Let each hook see the gradient, or put another in its place."""
+    """Call each hook with the gradient, which it may replace."""
     if not hooks:
         return cotangent, owned
     recorded = isinstance(cotangent, Tensor)
@@ -292,7 +292,7 @@ def _run_hooks(hooks, cotangent, owned):
                     f"a hook returned a gradient of shape {answer.shape}, expected {seen.shape}"
                 )
             cotangent = _like(answer, seen, "the gradient that a hook returned", recorded)
-        owned = False  # the hook may have kept it
+        owned = False  # the hook may have a reference to it
     return cotangent, owned
 
 
@@ -312,24 +312,18 @@ def unbroadcast(cotangent, shape, name):
     array([2., 2., 2.])
     """
     added = len(cotangent.shape) - len(shape)
-    stretched = [
-        axis
-        for axis in range(len(cotangent.shape))
-        if axis < added or (shape[axis - added] == 1 and cotangent.shape[axis] != 1)
-    ]
-    kept = tuple(
-        1 if axis in stretched else length
-        for axis, length in enumerate(cotangent.shape)
-        if axis >= added
-    )
-    if added < 0 or kept != tuple(shape):
+    lengths = list(zip((1,) * added + tuple(shape), cotangent.shape))
+    if added < 0 or any(before not in (1, after) for before, after in lengths):
         raise RuntimeError(
             f"the backward of {name} returned a cotangent of shape {tuple(cotangent.shape)} "
             f"for an input of shape {tuple(shape)}"
         )
     xp = array_namespace(cotangent)
+    stretched = tuple(
+        i for i, (before, after) in enumerate(lengths) if i < added or before != after
+    )
     if stretched:
         if cotangent.dtype.char == "e":  # sums need float32's range and digits
             cotangent = cotangent.astype(np.float32)
-        cotangent = xp.sum(cotangent, axis=tuple(stretched), keepdims=True)
+        cotangent = xp.sum(cotangent, axis=stretched, keepdims=True)
     return xp.reshape(cotangent, shape)
