@@ -33,7 +33,7 @@ from .ops import *  # noqa: F403  (the names in ops.__all__, each documented whe
 
 __version__ = "0.1.0"
 
-_MODULES = ("data", "models", "nn", "optim", "study", "train")
+_MODULES = ("data", "learn", "models", "nn", "optim", "study", "train")
 # Modules of the names that are imported on first use.
 _PLACES = {
     "GradcheckError": "checker",

@@ -38,6 +38,7 @@ COMMANDS = (
     "explain",
     "explore",
     "bench",
+    "learn",
 )
 
 

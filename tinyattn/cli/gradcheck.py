@@ -325,6 +325,7 @@ def break_on_purpose(name, seed):
 
 
 def _shortened(code):
-    """A piece of code, shortened, and in quotes if it begins or ends with a space or is empty."""
+    """A piece of code, its last line, shortened, and in quotes if it begins or ends with a space or is empty."""
+    code = code.splitlines()[-1].lstrip() if "\n" in code else code
     code = code if len(code) <= 44 else code[:41] + "..."
     return repr(code) if code != code.strip() or not code else code

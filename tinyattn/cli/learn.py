@@ -1,0 +1,141 @@
+"""``tinyattn learn``: the course, in the terminal."""
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from ..learn import course
+from ..learn.process import SECONDS
+from ..ranges import Positive
+from ..train.config import as_annotated
+from .options import options
+
+POLL = 0.3  # s between two looks at a file
+
+FileArgument = Annotated[str, Parameter(help="File of an exercise, or its name.")]
+NameArgument = Annotated[str, Parameter(help="Exercise.")]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """How an answer is looked at."""
+
+    watch: Annotated[bool, Parameter(negative=())] = False
+    """Check again at each save, until Ctrl-C."""
+
+    hint: Annotated[bool, Parameter(negative=())] = False
+    """Show the next of three hints, each a question, and do not check."""
+
+    solution: Annotated[bool, Parameter(negative=())] = False
+    """Show our rule with its derivation beside your code; progress.json notes that you have seen it."""
+
+    exercise: str | None = None
+    """Exercise, for a file that is not named after it."""
+
+    seconds: Positive = SECONDS
+    """Longest that your code may take [s]."""
+
+
+@dataclass(frozen=True)
+class SeeOptions:
+    """Where the picture goes."""
+
+    output: Annotated[str | None, Parameter(alias="-o")] = None
+    """Page to write; softmax has one, softmax.html beside the file by default [path]."""
+
+    exercise: str | None = None
+    """Exercise, for a file that is not named after it."""
+
+    seconds: Positive = SECONDS
+    """Longest that your code may take [s]."""
+
+
+def add_to(app):
+    learn = App(
+        name="learn",
+        help="Learn to write backward passes: twelve exercises, whose mistakes are recognised.\n\n"
+        "Without a command: the path, what is done, and what is next. " + course.RIGHTS,
+    )
+    learn.default(overview)
+    for command in (start, check, see, reset):
+        learn.command(command)
+    app.command(learn)
+
+
+def overview():
+    """Show the path, what is done, and what is next."""
+    print(course.overview())
+    return 0
+
+
+def start(name: NameArgument, /):
+    """Write the file of an exercise into this directory; none is ever overwritten."""
+    print(course.start(name))
+    return 0
+
+
+def check(file: FileArgument, /, *, how: Annotated[CheckOptions, options()] = CheckOptions()):
+    """Check an answer, and say which mistake it is; status 1 if it is wrong.
+
+    The file is code that runs with your rights, in a process of its own with a time limit.
+    """
+    how = as_annotated(how)
+    if how.hint or how.solution:
+        show = course.hint if how.hint else course.solution
+        print(show(file, how.exercise))
+        return 0
+    if how.watch:
+        return _watch(file, how)
+    return _check(file, how)
+
+
+def _check(file, how):
+    text, passed = course.check(file, how.exercise, how.seconds)
+    print(text, flush=True)
+    return 0 if passed else 1
+
+
+def _watch(file, how):
+    path, _ = course.locate(file, how.exercise)
+    seen = status = None
+    try:
+        while True:
+            now = _changed_at(path)
+            if now is not None and now != seen:
+                if seen is not None:
+                    print(f"\n{'-' * 40} saved again, {time.strftime('%H:%M:%S')}\n")
+                seen, status = now, _check(file, how)
+                print("\nwaiting for the next save; Ctrl-C ends it", flush=True)
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return status or 0
+
+
+def _changed_at(path):
+    """When a file was written last; None in the moment in which an editor has taken it away."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def see(file: FileArgument, /, *, where: Annotated[SeeOptions, options()] = SeeOptions()):
+    """Show your gradient beside the right one: line by line, and for softmax bar by bar in a page."""
+    from ..learn.see import see
+
+    where = as_annotated(where)
+    text, passed = see(file, where.exercise, where.output, where.seconds)
+    print(text)
+    return 0 if passed else 1
+
+
+def reset(name: NameArgument, /):
+    """Begin an exercise anew; the file so far is kept under another name."""
+    print(course.reset(name))
+    return 0

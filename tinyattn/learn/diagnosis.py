@@ -1,0 +1,227 @@
+"""Which mistake it is: the learner's gradients beside those of known mistakes, on the same inputs.
+
+First the mistakes of the operation that people make (``survey/mistakes.py``), each alone, with a sign or a factor, and
+two at once. Then every small change to our rule (``mutation``). What fits none of them is described by what is true of
+it: ``relations.py``.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..autograd.walk import unbroadcast
+from ..mutation.mutants import mutants
+from ..mutation.rewrite import running
+from ..survey.mutations import MUTATIONS, mutated
+from .relations import close, constant_factor, describe
+
+
+@dataclass(eq=False)
+class Sample:
+    """One call: a cotangent, the output, the inputs, the right gradients, and those of the learner."""
+
+    label: str
+    primitive: object
+    g: np.ndarray
+    out: np.ndarray
+    inputs: list
+    parameters: dict
+    right: tuple
+    given: tuple = ()
+
+
+CHANGES = {
+    "swap an operator": "has + and -, or * and /, confused in one place",
+    "drop a term": "lacks a term of a sum",
+    "drop a factor": "lacks a factor",
+    "drop a sign": "lacks a minus sign",
+    "change the sign of the result": "has the wrong sign",
+    "drop a transpose": "lacks a transpose",
+    "swap a function": "has a sum for a mean or a largest for a smallest, or the other way round",
+    "change an axis": "sums along another axis",
+    "alter a constant": "has another number in one place",
+    "negate a condition": "takes the other branch of a condition",
+    "skip an accumulation": "leaves out a step",
+    "skip a statement": "leaves out a step",
+}
+
+
+def diagnose(part, answer, samples):
+    """Text about what is wrong with the learner's gradients, for each input whose gradient is."""
+    found = {}  # text -> names of the gradients
+    for position in answer.positions:
+        pairs = [(s.given[position], s.right[position]) for s in samples]
+        pairs = [(given, right) for given, right in pairs if given is not None]
+        if all(close(given, right) for given, right in pairs):
+            continue
+        text = _named(part.primitive, position, samples) or _changed(position, samples)
+        text = text or describe(position, samples, answer)
+        found.setdefault(text, []).append("d" + answer.primitive.input_names[position])
+    return "\n".join(_sentence(names, text) for text, names in found.items())
+
+
+def _sentence(names, text):
+    if len(names) == 1:
+        return f"{names[0]} {text}"
+    return f"{', '.join(names[:-1])} and {names[-1]}: each {text}"
+
+
+# -------------------------------------------------------------------------------------------------- known mistakes
+
+
+def _named(primitive, position, samples):
+    """The known mistake, or pair of them, that gives the learner's gradient; or nothing."""
+    known = MUTATIONS.get(primitive, ())
+    factor = constant_factor(position, samples)
+    if factor is None:
+        for mutation in known:
+            scale = _scale_to(primitive, (mutation,), position, samples)
+            if scale == 1:
+                return _mistake(mutation)
+        for mutation in known:
+            scale = _scale_to(primitive, (mutation,), position, samples)
+            if scale == -1:
+                return f"{_mistake(mutation)}\n  and has the wrong sign"
+            if scale is not None:
+                return f"{_mistake(mutation)}\n  and is {scale:.4g} times that"
+        for pair in itertools.combinations(known, 2):
+            if _scale_to(primitive, pair, position, samples) == 1:
+                first, second = (_mistake(mutation) for mutation in pair)
+                return f"{first}\n  and {second}"
+        return ""
+    for mutation in known:
+        if _scale_to(primitive, (mutation,), position, samples) == 1:
+            return _mistake(mutation)
+    return ""
+
+
+def _mistake(mutation):
+    return f"{mutation.what}:\n  {mutation.why}" if mutation.why else mutation.what
+
+
+def _scale_to(primitive, mutations, position, samples):
+    """The factor by which the learner's gradient is the mutated rule's in all samples; None if it is not."""
+    factors, distinct, tried = [], False, 0
+    try:
+        with mutated(primitive, *mutations):
+            for sample in samples:
+                if sample.given[position] is None:
+                    continue
+                wrong = _rule(sample, position)
+                if wrong is None:
+                    continue
+                tried += 1
+                factor = _factor(sample.given[position], wrong)
+                if factor is None:
+                    return None
+                factors.append(factor)
+                distinct |= not close(wrong, sample.right[position])
+    except (LookupError, SyntaxError):  # the second change no longer finds its text
+        return None
+    factors = [factor for factor in factors if factor is not True]
+    if not distinct or not factors or 2 * tried < len(samples):
+        return None
+    if max(factors) - min(factors) > 1e-3 * max(map(abs, factors)):
+        return None
+    return 1 if abs(factors[0] - 1) < 1e-3 else -1 if abs(factors[0] + 1) < 1e-3 else factors[0]
+
+
+def _factor(given, other):
+    """c with given = c other; True if both are 0; None if there is none."""
+    if given.shape != other.shape:
+        return None
+    if close(given, other):
+        return 1.0 if np.any(other) else True
+    if not (np.isfinite(given).all() and np.isfinite(other).all()):
+        return None
+    square = float(np.sum(other * other))
+    if not square:
+        return None
+    factor = float(np.sum(given * other)) / square
+    return factor if abs(factor) > 1e-3 and close(given, factor * other) else None
+
+
+def _rule(sample, position):
+    """The gradient by the rule as it now is; None where it does not run."""
+    try:
+        gradient = sample.primitive.cotangent(
+            position, sample.g, sample.out, sample.inputs, sample.parameters
+        )
+        return unbroadcast(np.asarray(gradient), sample.right[position].shape, "the rule")
+    except Exception:  # a changed rule may fail in any way
+        return None
+
+
+def _changed(position, samples):
+    """The small change to our rule that gives the learner's gradient; or nothing."""
+    rule = samples[0].primitive.vjps[position]
+    for change, code in mutants(rule):
+        with running(rule, code):
+            if _fits(position, samples):
+                return f"{CHANGES.get(change.kind, change.kind)}: one change away from right"
+    return ""
+
+
+def _fits(position, samples):
+    distinct, tried = False, 0
+    for sample in samples:
+        given = sample.given[position]
+        if given is None:
+            continue
+        wrong = _rule(sample, position)
+        if wrong is None:
+            continue
+        if not close(given, wrong):
+            return False
+        tried += 1
+        distinct |= not close(wrong, sample.right[position])
+    return distinct and 2 * tried >= len(samples)
+
+
+# ------------------------------------------------------------------------------------------------- other functions
+
+
+def diagnose_function(part, ours, theirs):
+    """Text about what is wrong with the results of a function, those of ``theirs`` that stand in ``ours``."""
+    right, given = dict(ours), dict(theirs)
+    for what, (mistake, why) in part.mistakes.items():
+        tried = different = 0
+        for label, arguments in part.draw(np.random.default_rng(0)):
+            if label not in given:
+                continue
+            try:
+                wrong = part.outputs(mistake(*arguments))
+            except ValueError:  # shapes that do not fit, as for the learner
+                continue
+            if not _same(wrong, given[label]):
+                break
+            tried += 1
+            different += not _same(wrong, right[label])
+        else:
+            if different and tried:
+                return f"{part.name} {what}:\n  {why}"
+    return "\n".join(_agreement(ours, theirs))
+
+
+def _same(one, other):
+    return one.keys() == other.keys() and all(close(np.asarray(one[n]), other[n]) for n in one)
+
+
+def _agreement(ours, theirs):
+    """Sentences about where the results agree."""
+    right, wrong, names, missing = [], [], set(), set()
+    for (label, one), (_, other) in zip(ours, theirs):
+        bad = {n for n in one if n not in other or not close(one[n], other[n])} | (
+            set(other) - set(one)
+        )
+        (wrong if bad else right).append(label)
+        names |= bad
+        missing |= set(one) - set(other)
+    if not right:
+        yield "it is wrong in every case"
+    else:
+        yield f"it is right for: {'; '.join(right)}"
+        yield f"and wrong for: {'; '.join(wrong)}"
+    if missing:
+        yield f"missing are: {', '.join(sorted(missing))}"

@@ -1,0 +1,233 @@
+"""The walk back itself: in which order the operations are undone, and what happens where cotangents meet."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from ..exercise import Exercise, Function
+
+WORDS = """
+The walk back
+
+Now the engine itself. A forward pass was recorded as a list of operations, in the order in which they ran. Each has
+    op.inputs    the names of its inputs, such as ("a", "b"); a name may stand there twice, as in a * a
+    op.output    the name of its output; every operation has a new one
+    op.vjp       a function of the cotangent of the output: a tuple, the cotangent of each input
+Names are strings. What no operation made is an input of the whole, such as a parameter.
+
+backward(operations, output, g) returns the gradients: a dict with the cotangent of every name that `output` depends on,
+`output` itself included, given that its own is g. A name that `output` does not depend on is not in it.
+
+Three things go wrong here, in published engines too: the order, what happens to a value that is used twice, and who
+owns an array. A vjp may return the very array it was given, once or twice (addition does): never write into it.
+"""
+
+
+def backward(operations, output, g):
+    """The gradients {name: array} of everything that `output` depends on, from its cotangent g."""
+    raise NotImplementedError("backward is yours to write")
+
+
+def try_it():
+    multiply = SimpleNamespace(
+        inputs=("a", "a"), output="b", vjp=lambda g: (g * 3.0, g * 3.0)
+    )  # b = a * a at a = 3
+    add = SimpleNamespace(inputs=("a", "b"), output="c", vjp=lambda g: (g, g))  # c = a + b
+    print(backward([multiply, add], "c", np.array(1.0)), "expected a: 7, b: 1, c: 1")
+
+
+def our_backward(operations, output, g):
+    gradients = {output: g}
+    for op in reversed(operations):
+        if op.output not in gradients:
+            continue  # nothing that the output depends on came of it
+        for name, cotangent in zip(op.inputs, op.vjp(gradients[op.output])):
+            gradients[name] = gradients[name] + cotangent if name in gradients else cotangent
+    return gradients
+
+
+def draw_records(random):
+    for label, operations in RECORDS.items():
+        made = [(tuple(inputs), name, kind) for name, (kind, *inputs) in operations.items()]
+        values = {name: random.standard_normal(3) for inputs, _, _ in made for name in inputs}
+        record = []
+        for inputs, name, kind in made:
+            arguments = [values[one] for one in inputs]
+            values[name], vjp = KINDS[kind](*arguments)
+            record.append(SimpleNamespace(inputs=inputs, output=name, vjp=vjp))
+        output = [name for name in operations if name != "unused"][-1]
+        yield label, (record, output, random.standard_normal(3))
+
+
+KINDS = {
+    "add": lambda a, b: (a + b, lambda g: (g, g)),
+    "mul": lambda a, b: (a * b, lambda g: (g * b, g * a)),
+    "sin": lambda a: (np.sin(a), lambda g: (g * np.cos(a),)),
+    "neg": lambda a: (-a, lambda g: (-g,)),
+}
+
+# label -> name of the output -> (kind, *names of the inputs)
+RECORDS = {
+    "a chain": {"b": ("sin", "a"), "c": ("neg", "b"), "d": ("sin", "c")},
+    "a value used by two operations": {
+        "b": ("sin", "a"),
+        "c": ("neg", "b"),
+        "d": ("mul", "b", "c"),
+    },
+    "a value used twice by one operation": {"b": ("mul", "a", "a"), "c": ("add", "b", "b")},
+    "a residual connection": {
+        "h": ("sin", "x"),
+        "y": ("add", "x", "h"),
+        "k": ("mul", "y", "w"),
+        "z": ("add", "y", "k"),
+    },
+    "paths of different lengths": {
+        "b": ("sin", "a"),
+        "c": ("sin", "b"),
+        "d": ("sin", "c"),
+        "e": ("mul", "d", "a"),
+        "f": ("add", "e", "b"),
+    },
+    "an operation that the output does not depend on": {
+        "b": ("sin", "a"),
+        "c": ("mul", "a", "b"),
+        "unused": ("mul", "c", "z"),
+    },
+    "sums of sums": {
+        "c": ("add", "a", "b"),
+        "d": ("add", "a", "c"),
+        "e": ("add", "c", "d"),
+        "f": ("add", "e", "a"),
+    },
+}
+
+
+def _in_forward_order(operations, output, g):
+    gradients = {output: g}
+    for op in operations:
+        if op.output in gradients:
+            for name, cotangent in zip(op.inputs, op.vjp(gradients[op.output])):
+                gradients[name] = gradients[name] + cotangent if name in gradients else cotangent
+    return gradients
+
+
+def _overwriting(operations, output, g):
+    gradients = {output: g}
+    for op in reversed(operations):
+        if op.output in gradients:
+            gradients.update(zip(op.inputs, op.vjp(gradients[op.output])))
+    return gradients
+
+
+def _keeping_the_first(operations, output, g):
+    gradients = {output: g}
+    for op in reversed(operations):
+        if op.output in gradients:
+            for name, cotangent in zip(op.inputs, op.vjp(gradients[op.output])):
+                gradients.setdefault(name, cotangent)
+    return gradients
+
+
+def _once_for_each_operation(operations, output, g):
+    gradients = {output: g}
+    for op in reversed(operations):
+        if op.output in gradients:
+            for name, cotangent in dict(zip(op.inputs, op.vjp(gradients[op.output]))).items():
+                gradients[name] = gradients[name] + cotangent if name in gradients else cotangent
+    return gradients
+
+
+def _in_place(operations, output, g):
+    gradients = {output: g.copy()}
+    for op in reversed(operations):
+        if op.output in gradients:
+            for name, cotangent in zip(op.inputs, op.vjp(gradients[op.output])):
+                if name in gradients:
+                    gradients[name] += cotangent
+                else:
+                    gradients[name] = cotangent
+    return gradients
+
+
+def _before_all_has_arrived(operations, output, g):
+    """Depth first, with what has arrived so far sent on again each time."""
+    made = {op.output: op for op in operations}
+    gradients = {}
+
+    def visit(name, cotangent):
+        gradients[name] = gradients[name] + cotangent if name in gradients else cotangent
+        if name in made:
+            op = made[name]
+            for one, part in zip(op.inputs, op.vjp(gradients[name])):
+                visit(one, part)
+
+    visit(output, g)
+    return gradients
+
+
+def _without_the_output(operations, output, g):
+    gradients = our_backward(operations, output, g)
+    del gradients[output]
+    return gradients
+
+
+def _from_ones(operations, output, g):
+    return our_backward(operations, output, np.ones_like(g))
+
+
+EXERCISE = Exercise(
+    title="The walk back",
+    minutes=30,
+    words=WORDS,
+    imports="from types import SimpleNamespace\n\nimport numpy as np\n",
+    parts=(
+        Function(
+            backward,
+            our_backward,
+            draw_records,
+            mistakes={
+                "goes through the operations in the order in which they ran": (
+                    _in_forward_order,
+                    "an operation's cotangent is known only once all that used its output has been undone: last "
+                    "first",
+                ),
+                "overwrites where cotangents meet": (
+                    _overwriting,
+                    "a value that is used twice moves the loss in two ways, which add up",
+                ),
+                "keeps the first cotangent where several meet": (
+                    _keeping_the_first,
+                    "a value that is used twice moves the loss in two ways, which add up",
+                ),
+                "counts an input once that an operation has twice": (
+                    _once_for_each_operation,
+                    "in a * a both factors are a: two cotangents come back, and add up like any others",
+                ),
+                "adds in place into an array that it does not own": (
+                    _in_place,
+                    "the vjp of an addition returns the same array twice: += on one changes the other, and the "
+                    "cotangent of the output with it",
+                ),
+                "sends on what has arrived before all has": (
+                    _before_all_has_arrived,
+                    "an operation is undone once, when its whole cotangent is there; otherwise the first part "
+                    "counts twice",
+                ),
+                "leaves out the output itself": (
+                    _without_the_output,
+                    "the output depends on itself, with the cotangent g",
+                ),
+                "begins with ones": (_from_ones, "the cotangent of the output is given: g"),
+            },
+            outputs=dict,
+        ),
+    ),
+    hints=(
+        "When may an operation's vjp be called? What must be known, and by whom is it made known?",
+        "The operations are listed in the order in which they ran: every input was made before it was used. In which "
+        "order has, for each of them, everything that used its output already been undone?",
+        "When a cotangent arrives for a name that has one already, what happens to the two? Why is `a = a + b` "
+        "safe there and `a += b` not? What if nothing has arrived for an operation at all?",
+    ),
+    try_it=try_it,
+)

@@ -1,0 +1,51 @@
+"""What a learner has done: one file, ``progress.json``, beside the exercises."""
+
+import datetime
+import json
+from pathlib import Path
+
+from ..data import InputError
+from ..data.json_text import parse_json
+from ..train.storage.atomic import write_atomic
+from .exercise import PATH
+
+NAME = "progress.json"
+
+
+class Record:
+    """For each exercise a dict: ``started``, ``checks``, ``passed``, ``hints``, ``solution``, where there is one.
+
+    Times are UTC; ``checks`` and ``hints`` are counts.
+
+    Raises:
+        InputError: where the file cannot be read as one.
+    """
+
+    def __init__(self, directory):
+        self.path = Path(directory) / NAME
+        self.exercises = {}
+        if self.path.is_file():
+            content = parse_json(self.path.read_text("utf-8", "replace"), str(self.path))
+            if not isinstance(content, dict) or not all(
+                isinstance(one, dict) for one in content.values()
+            ):
+                raise InputError(
+                    f"{self.path} is no record of exercises: move it away, and a new one is begun"
+                )
+            self.exercises = content
+
+    def of(self, name):
+        """The dict of an exercise, empty if it was not begun."""
+        return self.exercises.get(name, {})
+
+    def note(self, name, **values):
+        """Write values into the dict of an exercise, and the file; ``True`` stands for the time now."""
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        values = {key: now if value is True else value for key, value in values.items()}
+        self.exercises[name] = {**self.of(name), **values}
+        ordered = {one: self.exercises[one] for one in PATH if one in self.exercises}
+        write_atomic(self.path, json.dumps({**ordered, **self.exercises}, indent=2) + "\n")
+
+    def next(self):
+        """The first exercise of the path that is not solved, or None."""
+        return next((name for name in PATH if "passed" not in self.of(name)), None)
