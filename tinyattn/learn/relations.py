@@ -208,8 +208,13 @@ def _quantities(sample, like):
     return {name: value for name, value in found.items() if value.shape == like.shape}
 
 
+def _names(pairs):
+    """The quantities that there are in some sample, in a fixed order."""
+    return list(dict.fromkeys(name for s, _, right in pairs for name in _quantities(s, right)))
+
+
 def _times_a_quantity(position, pairs, samples, answer):
-    for name in _quantities(*pairs[0][::2]):
+    for name in _names(pairs):
         for text, way in (("times", np.multiply), ("divided by", np.divide)):
             fits = []
             for sample, given, right in pairs:
@@ -223,7 +228,7 @@ def _times_a_quantity(position, pairs, samples, answer):
 
 def _off_by_a_quantity(position, pairs, samples, answer):
     """Whether the difference from the right one is, in each row, a multiple of something."""
-    names = ["1", *_quantities(*pairs[0][::2])]
+    names = ["1", *_names(pairs)]
     for name in names:
         fits = []
         for sample, given, right in pairs:
