@@ -93,15 +93,10 @@ def hvp(f, inputs, v):
         for gradient, direction in zip(first, directions, strict=True)
         if gradient is not None and gradient.requires_grad
     ]
+    second = [None] * len(leaves)
     if pairs:
-        second = grad(
-            [gradient for gradient, _ in pairs],
-            leaves,
-            grad_outputs=[direction for _, direction in pairs],
-            allow_unused=True,
-        )
-    else:
-        second = [None] * len(leaves)
+        gradients, cotangents = zip(*pairs)
+        second = grad(gradients, leaves, cotangents, allow_unused=True)
     products = tuple(
         leaf.detach() * 0 if product is None else product
         for leaf, product in zip(leaves, second, strict=True)

@@ -261,17 +261,16 @@ class Tensor:
         return format(str(self), specification)
 
     def __repr__(self):
-        text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
-        details = ""
-        if self.dtype != np.float32:
-            details += f", dtype={self.dtype}"
-        if self.device != "cpu":
-            details += f', device="{self.device}"'
+        name = type(self).__name__
+        text = np.array2string(self.numpy(), separator=", ", prefix=f"{name}(")
+        dtype = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
+        device = "" if self.device == "cpu" else f', device="{self.device}"'
+        return f"{name}({text}{dtype}{device}{self._origin()})"
+
+    def _origin(self):
         if self._node is not None:
-            details += f", made_by={self._node.primitive.name}"
-        elif self._requires_grad:
-            details += ", requires_grad=True"
-        return f"Tensor({text}{details})"
+            return f", made_by={self._node.primitive.name}"
+        return ", requires_grad=True" if self._requires_grad else ""
 
     def _repr_html_(self):
         from .html import tensor_html

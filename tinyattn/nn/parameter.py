@@ -1,7 +1,5 @@
 """Parameter: a tensor that is trained."""
 
-import numpy as np
-
 from ..autograd import Tensor
 
 
@@ -31,11 +29,5 @@ class Parameter(Tensor):
             )
         self.requires_grad = requires_grad
 
-    def __repr__(self):
-        text = np.array2string(self.numpy(), separator=", ", prefix="Parameter(")
-        details = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
-        if self.device != "cpu":
-            details += f', device="{self.device}"'
-        if not self.requires_grad:
-            details += ", requires_grad=False"
-        return f"Parameter({text}{details})"
+    def _origin(self):
+        return "" if self.requires_grad else ", requires_grad=False"

@@ -1,11 +1,9 @@
 """AdamW: Adam with decoupled weight decay."""
 
-import functools
 import math
 from numbers import Real
 
 from ..backend import array_namespace
-from ..kernels.updates import find_update
 from .optimizer import Optimizer
 
 
@@ -56,16 +54,7 @@ class AdamW(Optimizer):
             raise ValueError(f"betas must be two numbers in [0, 1), got {group['betas']}")
 
     def block_update(self, member, step):
-        group, storage = member.group, member.storage
-        return functools.partial(
-            find_update("adamw_update", storage.values) or adamw_update,
-            (storage.values, storage.gradients, *member.buffers.values()),
-            step=step,
-            lr=float(group["lr"]),
-            betas=group["betas"],
-            eps=float(group["eps"]),
-            weight_decay=float(group["weight_decay"]),
-        )
+        return self.bind_update(adamw_update, member, step)
 
 
 def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
@@ -78,7 +67,7 @@ def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
     """
     values, gradient, first_moment, second_moment = (array[block] for array in arrays)
     xp = array_namespace(values)
-    beta1, beta2 = map(float, betas)
+    beta1, beta2 = betas
     if weight_decay:
         values *= 1 - lr * weight_decay
 

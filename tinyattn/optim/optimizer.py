@@ -1,12 +1,14 @@
 """The base class of all optimisers: parameter groups, flat storage, and saving and loading of the state."""
 
 import copy
+import functools
 from numbers import Real
 
 import numpy as np
 
 from ..autograd import Tensor
 from ..backend import backend_of, listed, shared
+from ..kernels.updates import find_update
 from ..ops import zeros_like
 from .flat import FlatStorage, cache_blocks
 
@@ -236,6 +238,18 @@ class Optimizer:
         """The update rule as a function of a slice of the flat buffers, for parameters at their ``step``-th step."""
         raise NotImplementedError
 
+    def bind_update(self, rule, member, step):
+        """``rule(arrays, block, *, step, **options)`` with all arguments but the slice ``block``.
+
+        Options are converted to Python floats, which do not change the dtype. A fast version registered for the device
+        replaces the rule.
+        """
+        storage = member.storage
+        rule = find_update(rule.__name__, storage.values) or rule
+        arrays = (storage.values, storage.gradients, *member.buffers.values())
+        options = {name: _as_floats(member.group[name]) for name in self.defaults}
+        return functools.partial(rule, arrays, step=step, **options)
+
     # ---------------------------------------------------------------------------------------------- saving the state
 
     def state_dict(self):
@@ -357,6 +371,10 @@ class _GroupStorage:
         self.buffers = {name: self.storage.zeros() for name in buffers}
         self.steps = [0] * len(members)
         self.present = None  # during a step: which parameters have a gradient
+
+
+def _as_floats(value):
+    return tuple(map(float, value)) if isinstance(value, (tuple, list)) else float(value)
 
 
 def _as_json(value):

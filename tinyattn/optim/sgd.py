@@ -1,7 +1,5 @@
 """Stochastic gradient descent, optionally with momentum."""
 
-import functools
-
 from .optimizer import Optimizer
 
 
@@ -58,20 +56,10 @@ class SGD(Optimizer):
             )
 
     def block_update(self, member, step):
-        group, storage = member.group, member.storage
-        return functools.partial(
-            sgd_update,
-            (storage.values, storage.gradients, *member.buffers.values()),
-            first=step == 1,
-            lr=float(group["lr"]),
-            momentum=float(group["momentum"]),
-            dampening=float(group["dampening"]),
-            weight_decay=float(group["weight_decay"]),
-            nesterov=group["nesterov"],
-        )
+        return self.bind_update(sgd_update, member, step)
 
 
-def sgd_update(arrays, block, *, first, lr, momentum, dampening, weight_decay, nesterov):
+def sgd_update(arrays, block, *, step, lr, momentum, dampening, weight_decay, nesterov):
     """The update rule of SGD on a slice of arrays, in place.
 
     Args:
@@ -83,7 +71,7 @@ def sgd_update(arrays, block, *, first, lr, momentum, dampening, weight_decay, n
     if weight_decay:
         gradient = gradient + weight_decay * values
     if momentum:
-        if first:
+        if step == 1:
             momentum_buffer[...] = gradient
         else:
             momentum_buffer *= momentum
