@@ -43,7 +43,7 @@ def test_a_missing_gpu_is_a_one_sentence_error(name):
     with pytest.raises(RuntimeError) as raised:
         get_backend(name)
     message = str(raised.value)
-    assert "cuda" in message and "was asked for" in message
+    assert "cuda" in message and "was requested" in message
     assert "install" in message and '"strict"' in message
     assert "\n" not in message
 
@@ -61,7 +61,7 @@ def test_without_cupy_the_sentence_says_what_to_install():
 
 def test_a_gpu_number_out_of_range_raises_with_the_available_ones(cupy_backend, monkeypatch):
     monkeypatch.setattr(cupy_backend, "_count_gpus", lambda device: 2)
-    with pytest.raises(RuntimeError, match=r'"cuda:2" was asked for.*only cuda:0, cuda:1'):
+    with pytest.raises(RuntimeError, match=r'"cuda:2" was requested.*only cuda:0, cuda:1'):
         cupy_backend.backend_for(2)
 
 

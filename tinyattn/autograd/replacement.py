@@ -1,4 +1,4 @@
-"""Other vector-Jacobian products in place of a primitive's own, for a while."""
+"""Temporarily replace the vector-Jacobian products of primitives."""
 
 import contextlib
 
@@ -7,17 +7,17 @@ from .primitive import _KERNELS, PRIMITIVES
 
 @contextlib.contextmanager
 def replaced_vjps(products):
-    """Inside the block, run other vector-Jacobian products for some primitives, and none of their kernels.
+    """Replace vector-Jacobian products of some primitives, and disable their kernels, inside a ``with`` block.
 
-    The registry itself is changed, so that the block holds in all threads and in processes forked inside it. Graphs
-    recorded before the block must not be walked inside it, or the other way round.
+    The registry is modified, so that the block affects all threads and processes forked inside it. A graph must be
+    recorded and traversed both inside or both outside the block.
 
     Args:
-        products: name of the primitive -> {position of the input: function}, with the signature that ``Primitive.vjp``
-            takes. Inputs that are left out keep their own; an empty dict switches off the kernels only.
+        products: name of a primitive -> {position of the input: function}, with the signature of ``Primitive.vjp``.
+            Other inputs keep their product; an empty dict only disables the kernels.
 
     Raises:
-        KeyError: for a name that no primitive has.
+        KeyError: for an unknown primitive.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor(2.0, requires_grad=True)

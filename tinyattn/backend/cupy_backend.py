@@ -14,7 +14,7 @@ try:
     import cupyx
 except ImportError as error:
     raise RuntimeError(
-        f'a "cuda" device was asked for, but CuPy is missing ({error}): install it with '
+        f'a "cuda" device was requested, but CuPy is missing ({error}): install it with '
         "pip install cupy-cuda13x (cupy-cuda12x for a CUDA 12 driver), "
         'or use the device "cpu", or "strict" to check code without a GPU'
     ) from error
@@ -46,7 +46,7 @@ class CupyBackend(Backend):
         if number >= count:
             present = ", ".join(f"cuda:{i}" for i in range(count))
             raise RuntimeError(
-                f'device "{self.device}" was asked for, but this machine has only {present}'
+                f'device "{self.device}" was requested, but this machine has only {present}'
             )
         self._gpu = cupy.cuda.Device(number)
 
@@ -174,7 +174,7 @@ def _count_gpus(device):
         reason = "the driver reports none"
     if count == 0:
         raise RuntimeError(
-            f'device "{device}" was asked for, but CuPy finds no NVIDIA GPU here ({reason}): '
+            f'device "{device}" was requested, but CuPy finds no NVIDIA GPU here ({reason}): '
             "install the NVIDIA driver that fits this CuPy, "
             'or use the device "cpu", or "strict" to check code without a GPU'
         )

@@ -146,7 +146,7 @@ def corpus_title(data):
 
 
 def corpus_stem(data):
-    """The beginning of a file name for what is made of ``data``.
+    """A prefix for the names of files generated from ``data``.
 
     >>> corpus_stem(["texts/a.txt", "b.txt"]), corpus_stem("-")
     ('a+b', 'stdin')

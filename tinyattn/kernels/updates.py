@@ -1,7 +1,7 @@
-"""Fast versions of what optimisers do to their flat arrays, looked up by name and by the arrays' backend.
+"""Registry of fast optimiser updates on flat arrays, by name and backend.
 
-They are no primitives: nothing is differentiated. Where there is none, the optimiser's own code runs, which says what
-they compute.
+They are not primitives, because they are not differentiated. The optimiser's own code is the definition, and runs if no
+fast version is registered.
 """
 
 from ..autograd.modes import current_mode
@@ -11,12 +11,12 @@ _UPDATES = {}
 
 
 def register_update(name, kind, function):
-    """Let ``function`` take the place of an update of that name, on arrays of backends of ``kind``."""
+    """Register a fast version of the update ``name`` for arrays of backends of ``kind``."""
     _UPDATES[name, kind] = function
 
 
 def find_update(name, array):
-    """The fast version for an array, or None."""
+    """Look up the fast version for the backend of an array; None if there is none."""
     mode = current_mode.get()
     kind = backend_of(array).kind
     if mode.simulated and kind == "strict":

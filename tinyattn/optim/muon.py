@@ -134,10 +134,10 @@ class Muon(Optimizer):
             stacks.setdefault(key, []).append(matrices)
 
     def _places(self):
-        """For fast versions: where the matrices of one shape and one group lie in its flat arrays."""
+        """The start positions of the matrices of each shape in the flat arrays of a group, for fast versions."""
         for member in self._storages:
             storage, parts = member.storage, member.group["parts"]
-            shapes = {}  # (rows, columns of a part) -> where the parts begin
+            shapes = {}  # (rows, columns of a part) -> start positions
             for view, piece, has_gradient in zip(storage.views, storage.slices, member.present):
                 if has_gradient and view.size:
                     rows, width = view.shape[0], view.shape[1] // parts

@@ -180,10 +180,10 @@ class Optimizer:
         }
 
     def copy_gradients(self, gradients):
-        """Copy gradients, ``{parameter: array}``, to the arrays of ``gradient_arrays``: few operations on a GPU.
+        """Copy gradients, ``{parameter: array}``, to the gradient buffers, with few launches on a GPU.
 
         Returns:
-            The parameters for which it was done, those of buffers whose gradients are all there.
+            The copied parameters: those of buffers of which all gradients are given.
         """
         copied = []
         for member in self._storages:
@@ -194,9 +194,9 @@ class Optimizer:
         return copied
 
     def flat_gradients(self):
-        """The buffers that hold all gradients, if each was left where the updates read it; else None.
+        """The gradient buffers if all gradients are in them, else None.
 
-        What lies between the gradients there is zero, so that a norm of the buffers is that of the gradients.
+        The padding between the gradients is zero, so that the norm of the buffers is that of the gradients.
         """
         for member in self._storages:
             for parameter, view in zip(member.storage.parameters, member.storage.gradient_views):
