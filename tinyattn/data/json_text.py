@@ -23,4 +23,4 @@ def parse_json(text, name):
     except ValueError as error:
         raise InputError(f"{name} is not JSON ({error})") from None
     except RecursionError:
-        raise InputError(f"{name} is JSON that is nested too deeply") from None
+        raise InputError(f"{name} is not JSON (nested too deeply)") from None
