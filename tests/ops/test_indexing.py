@@ -147,7 +147,7 @@ def test_an_index_out_of_range_is_an_index_error(wrong, device):
         ([0.5], "float"),
         ([True, False], "mask"),
         (np.ones((3, 3), bool), "mask"),
-        ("a", "whole numbers"),
+        ("a", "integers"),
     ],
 )
 def test_what_is_no_index_is_an_index_error(wrong, said, device):

@@ -1,4 +1,4 @@
-"""Activation functions: each bends every element by itself, so that the backward is one derivative per element."""
+"""Activation functions: elementwise, so that backward multiplies the cotangent by a derivative per element."""
 
 import math
 
@@ -11,8 +11,8 @@ from .conversion import in_dtype_of, wide_floats
 def relu(x, /):
     """The positive part ``max(x, 0)``; NaN stays NaN.
 
-    Backward. The slope is 1 above 0 and 0 below. At 0, where there is none, 0 is taken; at NaN the cotangent passes,
-    so that a NaN is hidden neither forward nor backward.
+    Backward. The derivative is 1 above 0 and 0 below; at 0 the subgradient 0 is used. At NaN the cotangent passes, so
+    that a NaN is not hidden.
 
     Source: V. Nair and G. E. Hinton, "Rectified Linear Units Improve Restricted Boltzmann Machines" (2010).
 
@@ -32,11 +32,11 @@ def relu_vjp(g, y, _x):
 def sigmoid(x, /):
     """The logistic function ``1 / (1 + exp(-x))``, which maps the real line to (0, 1).
 
-    With e = exp(-|x|), which cannot overflow, it is 1 / (1 + e) for x >= 0 and e / (1 + e) for x < 0, exact to the
-    last digits also where it is tiny.
+    With e = exp(-|x|), which cannot overflow, it is 1 / (1 + e) for x >= 0 and e / (1 + e) for x < 0, with full
+    relative precision for tiny results.
 
-    Backward. y' = exp(-x) / (1 + exp(-x))^2 = y (1 - y). The second factor is computed as sigmoid(-x), which is the
-    same: where y is rounded to 1, its difference from 1 is lost.
+    Backward. y' = exp(-x) / (1 + exp(-x))^2 = y (1 - y). The second factor is computed as sigmoid(-x), since 1 - y
+    loses all digits when y is rounded to 1.
 
     >>> import tinyattn as ta
     >>> ta.sigmoid(ta.tensor([-1000.0, 0.0, 1000.0]))
@@ -56,8 +56,8 @@ def sigmoid_vjp(g, y, x):
 def silu(x, /):
     """The sigmoid-weighted linear unit ``x s`` with ``s = sigmoid(x)``, also called swish.
 
-    Backward. With s' = s (1 - s), the product rule gives y' = s + x s (1 - s) = s (1 + x (1 - s)), with
-    sigmoid(-x) for 1 - s.
+    Backward. With s' = s (1 - s), the product rule gives y' = s + x s (1 - s) = s (1 + x (1 - s)). The factor 1 - s is
+    computed as sigmoid(-x).
 
     Source: S. Elfwing, E. Uchibe and K. Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation
     in Reinforcement Learning" (2017), eq. 3 and 4.
@@ -82,12 +82,12 @@ def gelu(x, /, approximate="none"):
     Args:
         approximate: ``"none"`` for the exact Phi(x) = erfc(-x / sqrt 2) / 2; ``"tanh"`` for the approximation
             Phi(x) = (1 + tanh u) / 2 = sigmoid(2u)  with  u = sqrt(2/pi) (x + 0.044715 x^3),
-            which differs by less than 5e-4 and is what GPT-2 uses.
+            which differs by less than 5e-4 and is used by GPT-2.
 
     Backward. The product rule: y' = Phi(x) + x Phi'(x). Exactly, Phi' is the normal density
     exp(-x^2/2) / sqrt(2 pi). For the approximation, with s = sigmoid(2u), it is 2 s (1 - s) u', where
-    1 - s = sigmoid(-2u) and u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2). From |x| = 40 on the density is 0 in every number
-    format, and x is held there: of huge numbers the powers overflow, and 0 times infinity would be NaN.
+    1 - s = sigmoid(-2u) and u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2). For |x| >= 40 the density is 0 in every dtype, and
+    x is clipped there: powers of huge numbers overflow, and 0 times infinity would be NaN.
 
     Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 
@@ -112,7 +112,7 @@ def gelu_vjp(g, _out, x, *, approximate="none"):
 
 
 def _normal_cumulative(x, approximate):
-    """The probability that a standard normal number is below ``x``, exactly or by the logistic approximation."""
+    """The cumulative distribution function of the standard normal distribution, exact or approximated by tanh."""
     if approximate == "tanh":
         return sigmoid.rule(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
     if approximate == "none":
@@ -124,8 +124,8 @@ def _normal_cumulative(x, approximate):
 def erf(x, /):
     """The error function ``2 / sqrt(pi) * integral of exp(-t^2) from 0 to x``.
 
-    It has no closed form, and NumPy does not offer it. Near 0 it is x times a quotient of polynomials in x^2, and
-    beyond |x| = 0.46875 it is sign(x) (1 - erfc(|x|)). The error is below 1e-15 in float64.
+    It has no closed form, and NumPy does not provide it. For |x| <= 0.46875 it is computed as x times a rational
+    function of x^2, beyond as sign(x) (1 - erfc(|x|)). The error is below 1e-15 in float64.
 
     Backward. The integrand itself: y' = 2 / sqrt(pi) exp(-x^2).
 
@@ -136,7 +136,7 @@ def erf(x, /):
     array([0.    , 0.8427, 1.    ], dtype=float32)
     """
     xp = array_namespace(x)
-    original, x = x, wide_floats(x)  # the polynomials leave float16's range
+    original, x = x, wide_floats(x)  # the polynomials exceed float16's range
     beyond = xp.sign(x) * (1 - _erfc_of_positive(xp.abs(x)))
     return in_dtype_of(original, xp.where(xp.abs(x) <= 0.46875, _erf_near_0(x), beyond))
 
@@ -148,9 +148,9 @@ def erf_vjp(g, _out, x):
 
 @primitive
 def erfc(x, /):
-    """The complement of the error function, ``1 - erf(x)``, to the last digits also where it is tiny.
+    """The complementary error function, ``1 - erf(x)``, with full relative precision for tiny results.
 
-    For positive x it is exp(-x^2) times a quotient of polynomials in x, and from 4 on in 1/x^2; erfc(-x) = 2 - erfc(x).
+    For positive x it is exp(-x^2) times a rational function of x, from 4 on of 1/x^2; erfc(-x) = 2 - erfc(x).
 
     Backward. The negative of erf's: y' = -2 / sqrt(pi) exp(-x^2).
 
@@ -173,7 +173,7 @@ def erfc_vjp(g, _out, x):
 
 
 def _erf_near_0(x):
-    square = array_namespace(x).minimum(x * x, 0.25)  # of larger x it is not used
+    square = array_namespace(x).minimum(x * x, 0.25)  # results for larger x are not used
     return x * _polynomial(_ERF_NUMERATOR, square) / _polynomial(_ERF_DENOMINATOR, square)
 
 
@@ -189,7 +189,7 @@ def _erfc_of_positive(x):
 
 
 def _polynomial(coefficients, x):
-    """The polynomial with these coefficients, of the highest power first, at ``x``, by Horner's scheme."""
+    """Evaluate a polynomial at ``x`` by Horner's method; coefficients from the highest power to the lowest."""
     value = coefficients[0] * x + coefficients[1]
     for coefficient in coefficients[2:]:
         value = value * x + coefficient

@@ -1,7 +1,7 @@
 """Elementwise arithmetic: each element of the output depends on one element of each input.
 
-The Jacobian of such an operation is diagonal, so that every vector-Jacobian product is the cotangent times a
-derivative, element by element. Where an input was broadcast the engine sums its cotangent over the copies.
+The Jacobian of such an operation is diagonal, so each vector-Jacobian product is the cotangent times a derivative,
+element by element. The engine sums the cotangent of an input that was broadcast.
 """
 
 import math
@@ -84,7 +84,7 @@ def div(x, y, /):
     """The quotient ``x / y``, elementwise with broadcasting.
 
     Backward. d(x/y)/dx = 1/y and d(x/y)/dy = -x / y^2 = -(x/y) / y. Where y is 0, an element of x that the loss does
-    not use has the gradient 0/0 = NaN; the other elements are untouched.
+    not use has the gradient 0/0 = NaN; other elements are not affected.
 
     >>> import tinyattn as ta
     >>> ta.div(ta.tensor([1.0, 2.0]), 2.0)
@@ -107,10 +107,9 @@ def div_vjp_y(g, out, _x, y):
 def power(x, y, /):
     """The power ``x**y``, elementwise with broadcasting; also as ``pow`` and ``**``.
 
-    Backward. d(x^y)/dx = y x^(y-1), taken as 0 where x and y are both 0, so that 0**0 has a finite gradient.
-    d(x^y)/dy = x^y log x, which is a real number only for x > 0. At x = 0 it is taken as 0, its limit for y > 0, and
-    also for y < 0, where x^y is infinite; for x < 0 it is NaN. With a Python number as exponent no logarithm is
-    computed at all.
+    Backward. d(x^y)/dx = y x^(y-1), defined as 0 for x = y = 0, so that 0**0 has a finite gradient.
+    d(x^y)/dy = x^y log x, which is real only for x > 0. At x = 0 it is defined as 0, the limit for y > 0, also for
+    y < 0, where x^y is infinite; for x < 0 it is NaN. For a Python number as exponent, no logarithm is computed.
 
     >>> import tinyattn as ta
     >>> ta.power(ta.tensor([1.0, 2.0, 3.0]), 2)
@@ -135,7 +134,7 @@ def power_vjp_y(g, out, x, _y):
     xp = array_namespace(g)
     if isinstance(x, (int, float)):
         return g * out * (math.log(x) if x > 0 else math.nan) if x != 0 else xp.zeros_like(g)
-    at_zero = x == 0  # there out may be infinite, and times a logarithm of 0 be NaN
+    at_zero = x == 0  # out may be infinite there, and its product with log 0 NaN
     return g * xp.where(at_zero, 0, out) * xp.log(xp.where(at_zero, 1, x))
 
 
@@ -161,7 +160,7 @@ def neg_vjp(g, _out, _x):
 def absolute(x, /):
     """The absolute value ``|x|``; also as ``abs``.
 
-    Backward. d|x|/dx = sign x. At 0 there is no derivative; 0, the middle of the subgradients, is taken.
+    Backward. d|x|/dx = sign x. At 0 there is no derivative; the subgradient 0 is used.
 
     >>> import tinyattn as ta
     >>> ta.abs(ta.tensor([-1.0, 0.0, 2.0]))
@@ -176,7 +175,7 @@ def absolute_vjp(g, _out, x):
 
 
 def sign(x):
-    """-1, 0 or 1 for each element of ``x``: a constant, without gradient.
+    """The sign -1, 0 or 1 of each element of ``x``, without gradient.
 
     >>> import numpy as np
     >>> sign(np.array([-2.0, 0.0, 3.0]))

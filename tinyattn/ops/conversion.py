@@ -1,4 +1,4 @@
-"""Between element types and between devices."""
+"""Conversion between dtypes and between devices."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from ..backend import backend_of, get_backend, native_dtype
 
 @primitive
 def astype(x, /, dtype):
-    """``x`` with another element type.
+    """``x`` converted to another dtype.
 
-    Backward. The cotangent takes the input's element type; the engine does this for every operation.
+    Backward. The cotangent is converted to the input's dtype; the engine does this for all operations.
 
     >>> import tinyattn as ta
     >>> ta.astype(ta.tensor([1.5]), "float64").dtype
@@ -25,7 +25,7 @@ def astype_vjp(g, _out, _x, *, dtype):
 
 
 def at_least_float32(x):
-    """``x`` itself, or as float32 where its numbers are shorter: sums need float32's range and digits.
+    """``x`` itself, or float16 as float32: sums need the range and precision of float32.
 
     >>> import numpy as np
     >>> at_least_float32(np.ones(2, np.float16)).dtype
@@ -35,7 +35,7 @@ def at_least_float32(x):
 
 
 def wide_floats(x):
-    """``x`` as floating-point numbers of at least float32, whole numbers as float64: their differences may not wrap.
+    """``x`` in at least float32, integers in float64, so that differences do not wrap around.
 
     >>> import numpy as np
     >>> wide_floats(np.array([1, 3], np.uint8)) - 3
@@ -45,15 +45,15 @@ def wide_floats(x):
 
 
 def in_dtype_of(x, result):
-    """``result`` in the dtype of ``x``, if that is one of floating-point numbers."""
+    """``result`` converted to the dtype of ``x``, if that is floating-point."""
     return result if x.dtype.kind != "f" or result.dtype == x.dtype else result.astype(x.dtype)
 
 
 @primitive
 def to_device(x, /, device):
-    """``x`` on another device.
+    """``x`` copied to another device.
 
-    Backward. The cotangent goes back to the device that ``x`` came from.
+    Backward. The cotangent is copied to the device of ``x``.
 
     >>> import tinyattn as ta
     >>> ta.to_device(ta.tensor([1.5]), "cpu").device
@@ -70,15 +70,15 @@ def to_device_vjp(g, _out, x, *, device):
 
 
 def to(x, device_or_dtype=None, *, device=None, dtype=None):
-    """The tensor on another device, with another element type, or both; itself, if nothing changes.
+    """Convert a tensor to another device, dtype, or both; returns ``x`` itself if nothing changes.
 
     Args:
         device_or_dtype: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"strict"``, or a dtype such as ``"float64"``.
-        device, dtype: the same by name.
+        device, dtype: the same as keyword arguments.
 
     Raises:
-        ValueError: for a name that is neither.
-        TypeError: if nothing is given.
+        ValueError: for an unknown name.
+        TypeError: if neither is given.
 
     >>> import tinyattn as ta
     >>> ta.tensor([1.5]).to("float64").dtype

@@ -1,4 +1,4 @@
-"""New tensors: float32 unless another dtype is named, on the default device unless another device is."""
+"""Creation of tensors: by default of dtype float32, and on the default device."""
 
 import operator
 
@@ -12,13 +12,13 @@ def zeros(shape, dtype=np.float32, device=None, requires_grad=False):
     """A tensor of zeros.
 
     Args:
-        shape: the lengths of the axes, a tuple, or one number.
+        shape: a tuple, or the length of a vector.
 
     >>> import tinyattn as ta
     >>> ta.zeros((1, 2))
     Tensor([[0., 0.]])
     """
-    return _finished(get_backend(device).zeros(shape, _checked_dtype(dtype)), requires_grad)
+    return _wrapped(get_backend(device).zeros(shape, _checked_dtype(dtype)), requires_grad)
 
 
 def ones(shape, dtype=np.float32, device=None, requires_grad=False):
@@ -32,10 +32,10 @@ def ones(shape, dtype=np.float32, device=None, requires_grad=False):
 
 
 def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
-    """A tensor with the same number everywhere.
+    """A tensor filled with one number.
 
     Args:
-        dtype: by default float32 for a float, int64 for a whole number, as ``tensor(fill_value)`` has it.
+        dtype: by default that of ``tensor(fill_value)``: float32 for a float, int64 for an integer.
 
     >>> import tinyattn as ta
     >>> ta.full((2,), 0.5)
@@ -44,14 +44,14 @@ def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
     dtype = None if dtype is None else _checked_dtype(dtype)
     number = Tensor(fill_value, dtype=dtype, device="cpu")
     array = get_backend(device).xp.full(shape, number.item(), dtype=number.dtype)
-    return _finished(array, requires_grad)
+    return _wrapped(array, requires_grad)
 
 
 def arange(start, stop=None, step=1, dtype=None, device=None, requires_grad=False):
-    """Numbers from ``start`` to before ``stop``, ``step`` apart; with one argument from 0 to before it.
+    """Evenly spaced numbers in [``start``, ``stop``), ``step`` apart; with one argument, in [0, ``start``).
 
     Args:
-        dtype: by default int64 if all three are whole numbers, else float32.
+        dtype: by default int64 if all three are integers, otherwise float32.
 
     >>> import tinyattn as ta
     >>> ta.arange(3).tolist()
@@ -62,10 +62,10 @@ def arange(start, stop=None, step=1, dtype=None, device=None, requires_grad=Fals
     if stop is None:
         start, stop = 0, start
     if dtype is None:
-        whole = all(isinstance(number, (int, np.integer)) for number in (start, stop, step))
-        dtype = np.int64 if whole else np.float32
+        integers = all(isinstance(number, (int, np.integer)) for number in (start, stop, step))
+        dtype = np.int64 if integers else np.float32
     array = get_backend(device).xp.arange(start, stop, step, dtype=native_dtype(dtype))
-    return _finished(array, requires_grad)
+    return _wrapped(array, requires_grad)
 
 
 def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
@@ -77,14 +77,14 @@ def eye(n, m=None, dtype=np.float32, device=None, requires_grad=False):
             [0., 1.]])
     """
     array = get_backend(device).xp.eye(n, m, dtype=native_dtype(dtype))
-    return _finished(array, requires_grad)
+    return _wrapped(array, requires_grad)
 
 
 def randn(*shape, dtype=np.float32, device=None, requires_grad=False):
-    """Draws of the standard normal distribution, from the stream that ``manual_seed`` starts.
+    """Samples from the standard normal distribution, drawn from the random stream that ``manual_seed`` seeds.
 
     Args:
-        shape: the lengths of the axes, one by one or as a tuple.
+        shape: the shape, as a tuple or as separate lengths.
         dtype: a floating-point type.
 
     >>> import tinyattn as ta
@@ -97,11 +97,11 @@ def randn(*shape, dtype=np.float32, device=None, requires_grad=False):
 
 
 def rand(*shape, dtype=np.float32, device=None, requires_grad=False):
-    """Draws of the uniform distribution on [0, 1), from the stream that ``manual_seed`` starts.
+    """Samples from the uniform distribution on [0, 1), drawn from the random stream that ``manual_seed`` seeds.
 
     Args:
-        shape: the lengths of the axes, one by one or as a tuple.
-        dtype: a floating-point type; the draws are multiples of its spacing below 1, so that none is rounded up to 1.
+        shape: the shape, as a tuple or as separate lengths.
+        dtype: a floating-point type; samples are multiples of its spacing below 1, so that none is rounded up to 1.
 
     >>> import tinyattn as ta
     >>> random = ta.manual_seed(0)
@@ -116,7 +116,7 @@ def rand(*shape, dtype=np.float32, device=None, requires_grad=False):
 
 
 def zeros_like(x, dtype=None, requires_grad=False):
-    """Zeros of the shape, the dtype and on the device of ``x``.
+    """Zeros with the shape, dtype and device of ``x``.
 
     >>> import tinyattn as ta
     >>> ta.zeros_like(ta.ones(2))
@@ -126,7 +126,7 @@ def zeros_like(x, dtype=None, requires_grad=False):
 
 
 def ones_like(x, dtype=None, requires_grad=False):
-    """Ones of the shape, the dtype and on the device of ``x``.
+    """Ones with the shape, dtype and device of ``x``.
 
     >>> import tinyattn as ta
     >>> ta.ones_like(ta.zeros(2))
@@ -136,7 +136,7 @@ def ones_like(x, dtype=None, requires_grad=False):
 
 
 def full_like(x, fill_value, dtype=None, requires_grad=False):
-    """The same number everywhere, with the shape, the dtype and on the device of ``x``.
+    """A tensor filled with one number, with the shape, dtype and device of ``x``.
 
     >>> import tinyattn as ta
     >>> ta.full_like(ta.zeros(2), 0.5)
@@ -146,12 +146,12 @@ def full_like(x, fill_value, dtype=None, requires_grad=False):
     array = array if is_array(array) else Tensor(array)._data
     xp = backend_of(array).xp
     dtype = native_dtype(array.dtype if dtype is None else dtype)
-    return _finished(xp.full(array.shape, fill_value, dtype=dtype), requires_grad)
+    return _wrapped(xp.full(array.shape, fill_value, dtype=dtype), requires_grad)
 
 
 def _drawn(numbers, dtype, device, requires_grad):
     host = np.asarray(numbers, dtype=_floating(dtype))
-    return _finished(get_backend(device).asarray(host), requires_grad)
+    return _wrapped(get_backend(device).asarray(host), requires_grad)
 
 
 def _lengths(shape, name):
@@ -160,28 +160,26 @@ def _lengths(shape, name):
         return tuple(operator.index(length) for length in lengths)
     except TypeError:
         raise TypeError(
-            f"{name}() got {shape} as its shape: expected whole numbers, as in {name}(2, 3)"
+            f"{name}() got {shape} as its shape: expected integers, as in {name}(2, 3)"
         ) from None
 
 
 def _floating(dtype):
     dtype = _checked_dtype(dtype)
     if dtype.kind != "f":
-        raise TypeError(
-            f"random numbers are drawn as floating-point numbers, {dtype} is no such type"
-        )
+        raise TypeError(f"random numbers need a floating-point dtype, such as float32, got {dtype}")
     return dtype
 
 
 def _checked_dtype(dtype):
     if isinstance(dtype, (int, np.integer)):
         raise TypeError(
-            f"expected a dtype, got the number {dtype}: several lengths make one shape, as in zeros((2, 3))"
+            f"expected a dtype, got the number {dtype}: give several lengths as one shape, as in zeros((2, 3))"
         )
     return native_dtype(dtype)
 
 
-def _finished(array, requires_grad):
+def _wrapped(array, requires_grad):
     tensor = Tensor._wrap(array)
     if requires_grad:
         tensor.requires_grad = True

@@ -1,4 +1,4 @@
-"""Dropout with a mask that is computed, never stored."""
+"""Dropout with a mask that is computed from a key, not stored."""
 
 import numpy as np
 
@@ -10,18 +10,18 @@ from ..backend.counter import keep_mask
 def dropout(x, p=0.5, training=True):
     """Zero each element of ``x`` with probability ``p`` and divide the others by ``1 - p``.
 
-    Each element keeps its expectation, so that nothing has to be rescaled when dropout is off.
+    The expectation of each element is unchanged, so that no rescaling is needed in eval mode.
 
     Args:
         x: a tensor of any shape.
-        p: the probability of being dropped, in [0, 1]; with 1 everything is zero, gradients too.
-        training: with False, and with ``p=0``, ``x`` is returned as it is and no random number is used up.
+        p: the probability of an element being dropped, in [0, 1]; for 1 the output and its gradients are zero.
+        training: if False, or if ``p`` is 0, ``x`` is returned unchanged, without drawing random numbers.
 
     Raises:
         ValueError: for ``p`` outside [0, 1].
 
     Source: N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014),
-    section 10 for the scale at training time.
+    section 10, for scaling during training.
 
     >>> import tinyattn as ta
     >>> _ = ta.manual_seed(0)
@@ -39,11 +39,11 @@ def dropout(x, p=0.5, training=True):
 def dropout_by_key(x, /, *, p, key):
     """``x / (1 - p)`` where the mask keeps an element, 0 elsewhere.
 
-    The mask is a function of the key and of an element's number (see ``backend/counter.py``): a backward pass, another
-    device or a tile of a larger array computes the same one again.
+    The mask is a function of the key and an element's index (counter-based random numbers, ``backend/counter.py``), so
+    that backward, another device, or a tile of a larger array can recompute it.
 
     Backward. The output is D x with a diagonal matrix D of entries 0 and 1 / (1 - p). So dx = D^T g = D g: dropout
-    of the cotangent under the same key.
+    of the cotangent with the same key.
 
     >>> import numpy as np
     >>> dropout_by_key.forward(np.ones(6), p=0.5, key=3)

@@ -1,4 +1,4 @@
-"""Rows of a table by index, and the sum of rows by index that is its backward."""
+"""Embedding lookup, and its adjoint, the sum of rows by id."""
 
 from ..autograd import primitive
 from ..backend import array_namespace, backend_of
@@ -7,21 +7,21 @@ from .conversion import at_least_float32
 
 @primitive
 def embedding(ids, weight, /, *, padding_idx=None):
-    """The rows of ``weight`` that ``ids`` names.
+    """Look up the rows ``ids`` of the table ``weight``.
 
     Args:
-        ids: integers in 0 .. rows - 1, of any shape. Negative ones do not count from the end: a token has no such id.
+        ids: integers in 0 .. rows - 1, of any shape. Negative ids are errors: they do not count from the end.
         weight: (rows, ...).
-        padding_idx: a row that gets no gradient.
+        padding_idx: a row without gradient.
 
     Returns:
         The shape of ``ids`` followed by that of a row.
 
     Raises:
-        IndexError: for an id out of range, on every device, and for ids that are no integers.
+        IndexError: if an id is out of range (on every device), or ids are not integers.
 
-    Backward. With y_n = W[i_n], a row of W is copied to every place that names it, so it gets the sum of the
-    cotangents from all of them: dW[r] = sum over n with i_n = r of g_n. A row that is named twice gets both.
+    Backward. y_n = W[i_n] copies row r of W to every n with i_n = r, so the row gets the sum of their cotangents:
+    dW[r] = sum over n with i_n = r of g_n.
 
     >>> import tinyattn as ta
     >>> ta.embedding([2, 0, 2], ta.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
@@ -40,12 +40,12 @@ def embedding_vjp_weight(g, _out, ids, _weight, *, padding_idx=None):
 
 @primitive
 def sum_by_id(x, ids, /, *, rows, padding_idx=None):
-    """A table of ``rows`` rows, each the sum of those ``x_n`` whose id is its number: the adjoint of ``embedding``.
+    """A table of ``rows`` rows, row r the sum of all ``x_n`` with ``ids[n] = r``: the adjoint of ``embedding``.
 
     Row ``padding_idx`` is zero.
 
-    Backward. y[r] = sum over n with i_n = r of x_n hands its cotangent to every x_n that it contains: dx_n = g[i_n],
-    an embedding again, and 0 for what fell on the padding row.
+    Backward. y[r] = sum over n with i_n = r of x_n, so each x_n gets the cotangent of its row: dx_n = g[i_n], an
+    embedding, and 0 for the padding row.
 
     >>> import tinyattn as ta
     >>> sum_by_id(ta.tensor([1.0, 2.0, 4.0]), [0, 1, 0], rows=2)

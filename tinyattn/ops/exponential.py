@@ -1,7 +1,7 @@
 """Exponentials, logarithms and roots.
 
-All act element by element: the Jacobian is diagonal, and a vector-Jacobian product is the cotangent times the
-derivative. Where the derivative can be written in terms of the output ``y``, the output is what backward keeps.
+All are elementwise: the Jacobian is diagonal, and a vector-Jacobian product is the cotangent times the derivative.
+Backward saves only the output ``y`` if the derivative can be expressed in terms of it.
 """
 
 from ..autograd import primitive
@@ -31,7 +31,7 @@ def log(x, /):
     """The natural logarithm, elementwise: -inf at 0, NaN below.
 
     Backward. dy/dx = 1/x. At 0 this is infinite, and an element there that the loss does not use gets 0/0 = NaN:
-    replace it before the logarithm, as in ``log(where(x > 0, x, 1))``, and not after.
+    mask it before the logarithm, as in ``log(where(x > 0, x, 1))``, not after.
 
     >>> import tinyattn as ta
     >>> ta.log(ta.tensor([1.0, 2.0]))
@@ -47,7 +47,7 @@ def log_vjp(g, _out, x):
 
 @primitive
 def log1p(x, /):
-    """The logarithm of ``1 + x``, accurate also where x is so small that 1 + x would round it away.
+    """The logarithm of ``1 + x``, accurate also for x so small that 1 + x is rounded to 1.
 
     Backward. dy/dx = 1 / (1 + x).
 
@@ -65,9 +65,9 @@ def log1p_vjp(g, _out, x):
 
 @primitive
 def expm1(x, /):
-    """The exponential less one, ``e**x - 1``, accurate also where x is so small that e**x would round to 1.
+    """The exponential minus one, ``e**x - 1``, accurate also for x so small that e**x is rounded to 1.
 
-    Backward. dy/dx = e^x, and not y + 1, which is rounded to 0 where y is near -1.
+    Backward. dy/dx = e^x, computed from x: y + 1 loses all digits when y is near -1.
 
     >>> import tinyattn as ta
     >>> ta.expm1(ta.tensor([0.0, 1.0]))
@@ -85,8 +85,8 @@ def expm1_vjp(g, _y, x):
 def sqrt(x, /):
     """The square root, elementwise: NaN below 0.
 
-    Backward. From y^2 = x follows 2y dy = dx, so dy/dx = 1/(2y): infinite at 0. An element at 0 whose cotangent is 0
-    gets 0 and not 0/0 = NaN, so that an unused root, or half the square of a norm that vanishes, is harmless.
+    Backward. From y^2 = x follows 2y dy = dx, so dy/dx = 1/(2y): infinite at 0. If the cotangent is 0 there, too, the
+    gradient is 0, not 0/0 = NaN, so that an unused root or the square of a zero norm does no harm.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([0.0, 4.0], requires_grad=True)

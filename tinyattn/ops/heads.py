@@ -1,17 +1,16 @@
-"""The heads of multi-head attention, side by side in a token's vector or each by itself."""
+"""Split vectors into the heads of multi-head attention, and join them."""
 
 from ..autograd import primitive
 
 
 @primitive(view=True)
 def split_heads(x, /, heads):
-    """The last axis cut into equal parts, one for each head: (..., length, dim) -> (..., heads, length, head_dim).
+    """Split the last axis into heads: (..., length, dim) -> (..., heads, length, head_dim).
 
     Raises:
         ValueError: if ``heads`` does not divide the last axis, or there are fewer than two axes.
 
-    Backward. Nothing is computed, elements change their places only; the cotangent goes back to the places they came
-    from, which is ``join_heads``.
+    Backward. The elements are only moved; ``join_heads`` moves their cotangents back.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2.
 
@@ -35,12 +34,12 @@ def split_heads_vjp(g, _out, _x, *, heads):
 
 @primitive(view=True)
 def join_heads(x, /):
-    """The heads' vectors of each token side by side: (..., heads, length, head_dim) -> (..., length, dim).
+    """Concatenate the heads' vectors of each token: (..., heads, length, head_dim) -> (..., length, dim).
 
     Raises:
         ValueError: for fewer than three axes.
 
-    Backward. The inverse of ``split_heads``, so that the cotangent is split in its turn.
+    Backward. The inverse of ``split_heads``, so the cotangent is split into heads.
 
     >>> import tinyattn as ta
     >>> ta.join_heads(ta.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()

@@ -1,31 +1,30 @@
-"""Indexing, and its adjoint.
+"""Indexing, and its adjoint, scatter.
 
-Indexing copies elements: y_k = x_{i(k)}. The index may name an element twice, and may leave elements out. Thus x_j has
-the cotangent
+Indexing copies elements: y_k = x_{i(k)}. An index may occur several times, or not at all, so the cotangent of x_j is
     dx_j = sum over all k with i(k) = j of g_k,
-0 where nothing points to j. That is the adjoint of indexing, the operation ``scatter``. It is linear, and its
-own adjoint is indexing again, so that the two rules differentiate each other, as often as one likes.
+and 0 if there is none. This is the adjoint of indexing, the operation ``scatter``. It is linear, and its own adjoint is
+indexing, so that the two rules are each other's backward, for derivatives of any order.
 """
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from ..autograd import Tensor, primitive
 from ..autograd.pytorch_names import with_numpys_arguments
 from ..backend import backend_of, is_array
 from .conversion import at_least_float32, in_dtype_of
-from .shape import normalised_axis
 
 
 def getitem(x, index):
-    """``x[index]``, with all of NumPy's indexing, on every device.
+    """``x[index]``, with basic and advanced indexing as in NumPy, on every device.
 
     Args:
-        index: whole numbers, slices, None, an ellipsis, boolean masks, arrays, lists or tensors of whole numbers, or a
-            tuple of these.
+        index: integers, slices, None, an ellipsis, boolean masks, arrays, lists or tensors of integers, or a tuple of
+            these.
 
     Raises:
-        IndexError: for a number outside the axis, more indices than axes, a mask of another shape, and for an index
-            that is not a whole number.
+        IndexError: if an index is out of range or not an integer, a mask has another shape, or there are more indices
+            than axes.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -39,18 +38,18 @@ def getitem(x, index):
         return view_at(x, index=index)
     if (
         x.requires_grad
-    ):  # backward needs the index as it is now, whatever its owner writes into it later
+    ):  # backward needs the present values, even if the caller overwrites the array
         index = tuple(entry.copy() if is_array(entry) else entry for entry in index)
     return gather(x, index=index)
 
 
 @primitive(view=True)
 def view_at(x, /, index):
-    """The part of ``x`` at ``index``, a tuple of whole numbers, slices, None and an ellipsis: a view.
+    """Basic indexing: a view of ``x`` at ``index``, a tuple of integers, slices, None and an ellipsis.
 
-    Backward. No element is named twice: the cotangent is put in its place among zeros.
+    Backward. No element occurs twice: the cotangent is written into zeros.
     """
-    return x[index if Ellipsis in index else (*index, ...)]  # else an element would be a number
+    return x[index if Ellipsis in index else (*index, ...)]  # a 0-d array, not a scalar
 
 
 @view_at.vjp
@@ -65,9 +64,9 @@ def view_at_accumulate(array, g, *, index):
 
 @primitive
 def gather(x, /, index):
-    """The elements of ``x`` at ``index``, a tuple with arrays of whole numbers or masks in it: a copy.
+    """Advanced indexing: a copy of the elements of ``x`` at ``index``, a tuple with arrays of integers or masks.
 
-    Backward. An element that is named twice gets the sum of both cotangents.
+    Backward. An element that occurs several times gets the sum of the cotangents.
     """
     return x[index]
 
@@ -86,7 +85,7 @@ def gather_accumulate(array, g, *, index):
 def scatter(x, /, index, shape):
     """Zeros of ``shape`` with ``x`` added at ``index``: the adjoint of indexing.
 
-    Backward. y_j = sum_{k: i(k) = j} x_k depends on x_k with the factor 1 through y_{i(k)} alone: dx_k = g_{i(k)}.
+    Backward. x_k contributes to y_{i(k)} only, with the derivative 1: dx_k = g_{i(k)}.
 
     >>> import numpy as np
     >>> scatter(Tensor([1.0, 2.0, 3.0]), index=(np.array([0, 0, 2]),), shape=(4,))
@@ -107,18 +106,18 @@ def scatter_vjp(g, _out, _x, *, index, shape):
 def _add_at(array, index, values):
     if any(is_array(entry) and entry.dtype.kind != "b" for entry in index):
         backend_of(array).scatter_add(array, index, values)
-    else:  # nothing occurs twice
+    else:  # no element occurs twice
         array[index] += values
 
 
 @with_numpys_arguments
 def take(x, indices, axis=None):
-    """The elements of ``x`` at ``indices`` along ``axis``; with None, of all its elements in one row.
+    """The elements of ``x`` at ``indices`` along ``axis``; None flattens ``x`` first.
 
-    The axis is replaced by the axes of ``indices``; a single number drops it.
+    The axis is replaced by the axes of ``indices``; an integer removes it.
 
     Raises:
-        IndexError: for an index outside the axis.
+        IndexError: for an index out of range.
 
     >>> import tinyattn as ta
     >>> ta.take(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), [1, 0, 1], axis=1).tolist()
@@ -127,24 +126,25 @@ def take(x, indices, axis=None):
     x = x if isinstance(x, Tensor) else Tensor(x)
     if axis is None:
         x, axis = x.reshape(-1), 0
-    return getitem(x, (slice(None),) * normalised_axis(axis, x.ndim) + (indices,))
+    return getitem(x, (slice(None),) * normalize_axis_index(axis, x.ndim) + (indices,))
 
 
 def _checked_index(x, index):
-    """``index`` as a tuple with arrays of the device of ``x`` in it, checked; and whether it has no such arrays."""
+    """``index`` as a checked tuple, with arrays on the device of ``x``; and whether it is basic, without arrays."""
     backend = backend_of(x._data)
-    entries = [
-        _entry(entry, backend) for entry in (index if isinstance(index, tuple) else (index,))
-    ]
+    index = index if isinstance(index, tuple) else (index,)
+    entries = [_entry(entry, backend) for entry in index]
     named = [entry for entry in entries if entry is not None and entry is not Ellipsis]
     consumed = sum(_axes_consumed(entry) for entry in named)
     if consumed > x.ndim:
         raise IndexError(
-            f"got {consumed} indices for a tensor of shape {x.shape}: one for each axis at most"
+            f"got {consumed} indices for a tensor of shape {x.shape}: expected at most one per axis"
         )
     arrays = [entry for entry in named if is_array(entry)]
-    if len(arrays) > 1:  # masks and numbers together: a mask means the numbers where it holds
-        entries = [number for entry in entries for number in _mask_as_numbers(entry)]
+    if (
+        len(arrays) > 1
+    ):  # as in NumPy, a mask among other arrays stands for the indices where it is True
+        entries = [each for entry in entries for each in _mask_as_indices(entry)]
 
     axis = 0
     for entry in entries:
@@ -168,17 +168,17 @@ def _entry(entry, backend):
     if not is_array(entry):
         entry = np.asarray(entry)
         if entry.size == 0:
-            entry = entry.astype(np.int64)  # NumPy makes floats of an empty list
+            entry = entry.astype(np.int64)  # NumPy converts an empty list to floats
     if entry.dtype.kind not in "biu":
         raise IndexError(
-            f"a tensor is indexed by whole numbers or booleans, got {entry.dtype} of shape {tuple(entry.shape)}"
+            f"a tensor is indexed by integers or booleans, got {entry.dtype} of shape {tuple(entry.shape)}"
         )
     if isinstance(entry, np.ndarray):
-        entry = backend.asarray(entry.view(np.ndarray))  # like a list: it is no data
+        entry = backend.asarray(entry.view(np.ndarray))  # host arrays are accepted like lists
     elif backend_of(entry) is not backend:
         raise TypeError(
             f"the index is on {backend_of(entry).device} and the tensor on {backend.device}: "
-            "nothing is moved silently, move one with .to(device)"
+            "move one explicitly, with .to(device)"
         )
     return int(entry) if entry.ndim == 0 and entry.dtype.kind != "b" else entry
 
@@ -189,7 +189,7 @@ def _axes_consumed(entry):
     return entry.ndim if is_array(entry) and entry.dtype.kind == "b" else 1
 
 
-def _mask_as_numbers(entry):
+def _mask_as_indices(entry):
     if is_array(entry) and entry.dtype.kind == "b" and entry.ndim > 0:
         return backend_of(entry).xp.nonzero(entry)
     return (entry,)
@@ -208,5 +208,5 @@ def _check_entry(entry, x, axis, backend):
         backend.check_indices(entry, x.shape[axis])
     elif tuple(entry.shape) != x.shape[axis : axis + entry.ndim]:
         raise IndexError(
-            f"a mask of shape {tuple(entry.shape)} does not fit the axes from {axis} on of shape {x.shape}"
+            f"a mask of shape {tuple(entry.shape)} does not match the axes from {axis} on of shape {x.shape}"
         )

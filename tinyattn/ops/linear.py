@@ -1,4 +1,6 @@
-"""The affine map of a network's layers."""
+"""The affine map of linear layers."""
+
+import math
 
 from ..autograd import primitive
 from ..backend import array_namespace
@@ -10,18 +12,18 @@ def linear(x, weight, bias=None, /):
 
     Args:
         x: (..., in).
-        weight: (in, out): a column an output. PyTorch stores the transpose.
+        weight: (in, out), one column per output. PyTorch stores the transpose.
         bias: (out), or None.
 
     Returns:
-        (..., out). All leading axes are flattened for one matrix product.
+        (..., out). Leading axes are flattened, for a single matrix product.
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: for incompatible shapes.
 
     Backward. With y = x W + b for each row x, dy_j/dx_i = W_ij and dy_j/dW_ij = x_i, so that over all rows
         dx = g W^T        dW = x^T g        db = g summed over the rows
-    (that last sum the engine makes, as b was broadcast over the rows).
+    (the engine computes the last sum, because b is broadcast over the rows).
 
     >>> import tinyattn as ta
     >>> ta.linear(ta.tensor([1.0, 2.0]), ta.tensor([[1.0, 0.0], [0.0, 3.0]]), ta.tensor([0.5, 0.5]))
@@ -50,11 +52,8 @@ def linear_vjp_bias(g, _out, _x, _weight, _bias):
 
 
 def _rows(x):
-    """(..., width) as (rows, width)."""
-    rows = 1
-    for length in x.shape[:-1]:
-        rows *= length
-    return array_namespace(x).reshape(x, (rows, x.shape[-1]))
+    """Reshape (..., width) to (rows, width)."""
+    return array_namespace(x).reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def _check_shapes(x, weight, bias):
@@ -73,5 +72,5 @@ def _check_shapes(x, weight, bias):
     if bias is not None and bias.shape != weight.shape[1:]:
         raise ValueError(
             f"linear() got a bias of shape {bias.shape} with a weight of shape {weight.shape}: "
-            f"expected {weight.shape[1:]}, one number an output"
+            f"expected {weight.shape[1:]}, one number per output"
         )

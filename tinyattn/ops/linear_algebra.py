@@ -1,4 +1,4 @@
-"""Matrix products and Einstein sums: sums of products over indices that the operands share."""
+"""Matrix multiplication and Einstein summation: sums of products over shared indices."""
 
 import math
 import string
@@ -11,15 +11,14 @@ from ..backend import array_namespace, backend_of
 def matmul(a, b, /):
     """The matrix product of ``a`` (..., n, k) and ``b`` (..., k, m), which is (..., n, m); also as ``@``.
 
-    The leading axes broadcast. A vector on the left is a row and on the right a column, and the result is without that
-    axis. k = 0 gives zeros.
+    Leading axes broadcast. A vector is a row on the left and a column on the right, and its axis is removed from the
+    result. For k = 0 the result is zeros.
 
     Raises:
-        ValueError: if the inner lengths differ, the leading axes do not broadcast, or an operand has no axes.
+        ValueError: if the inner dimensions differ, the leading axes do not broadcast, or an operand is a scalar.
 
-    Backward. y_ij = sum_l a_il b_lj depends on a_il with the factor b_lj, for every j. So
-        da_il = sum_j g_ij b_lj,  which is  da = g b^T,  and in the same way  db = a^T g,
-    the only products whose shapes fit.
+    Backward. y_ij = sum_l a_il b_lj, so dy_ij/da_il = b_lj and
+        da_il = sum_j g_ij b_lj,  that is  da = g b^T,  and likewise  db = a^T g.
 
     >>> import tinyattn as ta
     >>> ta.matmul(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), ta.tensor([1.0, -1.0]))
@@ -48,7 +47,7 @@ def matmul_vjp_b(g, _out, a, _b):
     if a.ndim == 1:  # a row: (1, k) and (..., 1, m)
         a, g = xp.expand_dims(a, -2), xp.expand_dims(g, -2)
     if _b.ndim <= 2 < a.ndim:
-        # One matrix for the whole batch: the sum over the batch becomes part of the product.
+        # b has no batch axes: the sum over the batch is part of the product.
         a = xp.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
         g = xp.reshape(g, (math.prod(g.shape[:-1]), g.shape[-1]))
     db = xp.matmul(xp.swapaxes(a, -1, -2), g)  # (..., k, m)
@@ -59,12 +58,12 @@ def _check_product(a, b):
     shapes = f"shapes {getattr(a, 'shape', ())} and {getattr(b, 'shape', ())}"
     if not getattr(a, "ndim", 0) or not getattr(b, "ndim", 0):
         raise ValueError(
-            f"matmul got {shapes}: both need at least one axis, use * for a product with a number"
+            f"matmul got {shapes}: both operands need at least one axis; use * for a product with a number"
         )
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise ValueError(
-            f"matmul got {shapes}: the last axis of the first, {a.shape[-1]}, must be as long as the "
+            f"matmul got {shapes}: the length of the last axis of the first, {a.shape[-1]}, must equal that of the "
             f"{'last but one' if b.ndim > 1 else 'only'} axis of the second, {inner}"
         )
     for left, right in zip(a.shape[-3::-1], b.shape[-3::-1]):
@@ -75,16 +74,16 @@ def _check_product(a, b):
 
 
 def einsum(subscripts, *operands):
-    """The Einstein sum: products of elements of the operands, summed over the indices that are not in the output.
+    """Einstein summation: products of elements of the operands, summed over the indices that are not in the output.
 
     Args:
-        subscripts: letters for the axes of each operand, with commas between, as in ``"bqd,bkd->bqk"``. An index that
-            occurs twice in an operand runs along the diagonal. An ellipsis stands for any axes in front, which
-            broadcast. Without an arrow the output has the letters that occur once, in alphabetical order.
+        subscripts: letters for the axes of each operand, separated by commas, as in ``"bqd,bkd->bqk"``. An index that
+            occurs twice in an operand takes the diagonal. An ellipsis denotes leading axes, which broadcast. Without an
+            arrow, the output has the letters that occur once, in alphabetical order.
         operands: tensors, one for each group of letters.
 
     Raises:
-        ValueError: if the subscripts do not fit the operands.
+        ValueError: if the subscripts do not match the operands.
 
     >>> import tinyattn as ta
     >>> ta.einsum("ij,j->i", ta.tensor([[1.0, 2.0], [3.0, 4.0]]), ta.tensor([1.0, -1.0]))
@@ -103,18 +102,20 @@ def einsum(subscripts, *operands):
 
 @primitive(variadic=True)
 def contract(*operands, subscripts):
-    """The rule of ``einsum``, for subscripts with an output, without spaces and ellipses.
+    """The rule of ``einsum``, for explicit subscripts: with an output, without spaces and ellipses.
 
     y_O = sum over all indices not in O of a_A b_B ..., where A, B and O are the indices of the operands and the output.
 
     Backward. y is linear in each operand: da_A = sum over all indices not in A of g_O b_B ..., again an Einstein sum,
-    in which the cotangent and the operand have changed places. Two things remain:
+    in which the cotangent replaces the operand. There are two special cases:
      - an index that only ``a`` has was summed over: da is the same for all its values, a product with ones;
-     - an index that ``a`` has twice, as in "ii", took the diagonal: da is 0 elsewhere, a product with the identity,
-       delta_ij, after the second has got a name of its own.
+     - an index that ``a`` has twice, as in "ii", took the diagonal: da is 0 elsewhere, a product with the identity
+       delta_ij, where j is a new name for the second occurrence.
     """
     result = array_namespace(*operands).einsum(subscripts, *operands, optimize=len(operands) > 1)
-    return result.copy() if len(operands) == 1 else result  # of one operand NumPy may return a view
+    return (
+        result.copy() if len(operands) == 1 else result
+    )  # for one operand, NumPy may return a view
 
 
 @contract.vjp
@@ -140,7 +141,7 @@ def contract_vjp(g, _out, *operands, position, subscripts):
 
 
 def _length(letter, letters, operand):
-    """How long the axis ``letter`` is in an operand; None where it has none."""
+    """The length of the axis ``letter`` of an operand; None if it has no such axis."""
     return operand.shape[letters.index(letter)] if letter in letters else None
 
 
@@ -150,7 +151,7 @@ def _constant(like, function, length):
 
 
 def explicit_subscripts(subscripts, shapes):
-    """``subscripts`` with an output, and letters in place of ellipses, checked against the operands' shapes.
+    """``subscripts`` with an explicit output, and letters instead of ellipses, checked against the operands' shapes.
 
     >>> explicit_subscripts("...i, i", [(2, 3), (3,)])
     'ai,i->a'
@@ -175,13 +176,13 @@ def explicit_subscripts(subscripts, shapes):
     for position, (term, shape, n) in enumerate(zip(inputs, shapes, extra)):
         if n < 0 or (n and "..." not in term):
             raise ValueError(
-                f"einsum({subscripts!r}): {term!r} does not fit operand {position} of shape {shape}, "
+                f"einsum({subscripts!r}): {term!r} does not match operand {position} of shape {shape}, "
                 f"which has {len(shape)} axes"
             )
         term = term.replace("...", leading[longest - n :] if n else "", 1)
         if not all(letter in string.ascii_letters for letter in term):
             raise ValueError(
-                f"einsum({subscripts!r}): {inputs[position]!r} has signs other than letters and one '...'"
+                f"einsum({subscripts!r}): {inputs[position]!r} has characters other than letters and one '...'"
             )
         terms.append(term)
         for letter, length in zip(term, shape):

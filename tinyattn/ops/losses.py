@@ -1,4 +1,4 @@
-"""Losses: how far a prediction is from its target."""
+"""Loss functions."""
 
 from ..autograd import primitive
 from ..backend import array_namespace
@@ -7,7 +7,7 @@ from .conversion import at_least_float32, in_dtype_of
 from .embedding import check_ids
 from .softmax import log_softmax, softmax, summing_to_zero
 
-IGNORE_INDEX = -100  # a target that does not count; of no vocabulary
+IGNORE_INDEX = -100  # a target that does not count; never a valid class
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -16,28 +16,28 @@ _REDUCTIONS = ("mean", "sum", "none")
 def cross_entropy(
     logits, target, /, *, ignore_index=IGNORE_INDEX, label_smoothing=0.0, reduction="mean"
 ):
-    """Minus the logarithm of the probability that ``softmax(logits)`` gives to the target class, in nats.
+    """Cross-entropy of ``softmax(logits)`` and the target class: its negative log-probability, in nats.
 
     Args:
-        logits: (..., classes), unnormalised log-probabilities; the classes are on the last axis.
+        logits: (..., classes), unnormalized log-probabilities, with the classes on the last axis.
         target: (...), integers in 0 .. classes - 1, or ``ignore_index``.
-        ignore_index: places with this target have loss 0, gradient 0, and do not count in the mean.
-        label_smoothing: the part of the target distribution, in [0, 1], that is spread evenly over all classes.
-        reduction: ``"mean"`` over the places that count, ``"sum"``, or ``"none"`` for a loss a place. Where no place
-            counts the mean is 0.
+        ignore_index: positions with this target have loss 0 and gradient 0, and do not count in the mean.
+        label_smoothing: weight in [0, 1] of the uniform distribution in the target distribution.
+        reduction: ``"mean"`` over the positions that count (0 if there are none), ``"sum"``, or ``"none"`` for one loss
+            per position.
 
     Raises:
-        IndexError: for a target that names no class, on every device, or is no integer.
-        ValueError: for shapes that do not fit and unknown options.
+        IndexError: if a target is not a valid class (on every device) or not an integer.
+        ValueError: for incompatible shapes and unknown options.
 
     With log p = log_softmax(z) and the target distribution q = (1 - s) onehot(t) + s / C,
         loss = - sum_c q_c log p_c = - (1 - s) log p_t - s mean(log p).
 
-    Backward. d(log p_c)/dz_j = delta_cj - p_j and sum_c q_c = 1, so that dloss/dz_j = p_j - q_j: what the model
-    believes less what it should. These sum to 0 (see ``summing_to_zero``). The cotangent of a row's loss multiplies
-    them; in a mean it is g / count.
+    Backward. d(log p_c)/dz_j = delta_cj - p_j and sum_c q_c = 1, so that dloss/dz_j = p_j - q_j: the predicted
+    probability minus the target's. These sum to 0 (see ``summing_to_zero``). They are multiplied by the cotangent of
+    the row's loss, which for a mean is g / count.
 
-    Source: C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), section 7, for the
+    Source: C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), section 7, for label
     smoothing.
 
     >>> import tinyattn as ta
@@ -69,15 +69,15 @@ def cross_entropy_vjp_logits(
 
 @primitive
 def nll_loss(log_probabilities, target, /, *, ignore_index=IGNORE_INDEX, reduction="mean"):
-    """The negative log-likelihood: minus the log-probability of the target class.
+    """The negative log-likelihood of the target class.
 
     ``nll_loss(log_softmax(z), t)`` is ``cross_entropy(z, t)``.
 
     Args:
-        log_probabilities: (..., classes), such as ``log_softmax`` gives; the classes are on the last axis.
-        target, ignore_index, reduction: as for ``cross_entropy``, with its errors.
+        log_probabilities: (..., classes), such as from ``log_softmax``, with the classes on the last axis.
+        target, ignore_index, reduction: as for ``cross_entropy``, with the same errors.
 
-    Backward. Each loss is minus one element: that one gets -g, the others 0.
+    Backward. Each loss is the negative of one element, whose cotangent is -g; that of the others is 0.
 
     >>> import tinyattn as ta
     >>> ta.nll_loss(ta.tensor([[-1.0, -2.0], [-3.0, -4.0]]), [0, 1])
@@ -103,13 +103,13 @@ def mse_loss(prediction, target, /, *, reduction="mean"):
     """The squared error ``(prediction - target)^2``.
 
     Args:
-        prediction, target: of equal shape; nothing is broadcast, as (n, 1) against (n) would silently give (n, n).
+        prediction, target: of equal shape. They do not broadcast: (n, 1) and (n) would silently give (n, n).
         reduction: ``"mean"`` over all elements, ``"sum"``, or ``"none"``. The mean of no elements is 0.
 
     Raises:
-        ValueError: for shapes that differ and an unknown reduction.
+        ValueError: for different shapes and an unknown reduction.
 
-    Backward. d(x - t)^2/dx = 2 (x - t), and the negative of it for t. In a mean the cotangent is g / count.
+    Backward. d(x - t)^2/dx = 2 (x - t), and its negative for t. For a mean the cotangent is g / count.
 
     >>> import tinyattn as ta
     >>> ta.mse_loss(ta.tensor([1.0, 2.0]), ta.tensor([0.0, 4.0]))
@@ -123,10 +123,7 @@ def mse_loss(prediction, target, /, *, reduction="mean"):
 
 @mse_loss.vjp("prediction")
 def mse_loss_vjp_prediction(g, _out, prediction, target, *, reduction="mean"):
-    g = at_least_float32(g)
-    if reduction == "mean":
-        g = g / max(prediction.size, 1)
-    return g * 2 * (prediction - target)
+    return _element_cotangent(g, prediction.size, reduction) * 2 * (prediction - target)
 
 
 @mse_loss.vjp("target")
@@ -136,22 +133,22 @@ def mse_loss_vjp_target(g, _out, prediction, target, *, reduction="mean"):
 
 @primitive
 def binary_cross_entropy_with_logits(logits, target, /, *, reduction="mean"):
-    """Minus the log-probability of the target where ``sigmoid(logits)`` is the probability of 1, in nats.
+    """Binary cross-entropy of the target and the probability ``sigmoid(logits)``, in nats.
 
     Args:
-        logits: any shape, unnormalised: the log-odds.
-        target: of the shape of the logits, 0 or 1, or a probability in between; nothing is broadcast.
+        logits: log-odds, of any shape.
+        target: of the shape of the logits, which does not broadcast: 0 or 1, or a probability in between.
         reduction: ``"mean"`` over all elements, ``"sum"``, or ``"none"``. The mean of no elements is 0.
 
     Raises:
-        ValueError: for shapes that differ and an unknown reduction.
+        ValueError: for different shapes and an unknown reduction.
 
     With s the sigmoid and the softplus -log s(-z) = max(z, 0) + log(1 + exp(-|z|)),
         loss = - t log s(z) - (1 - t) log s(-z) = ([z > 0] - t) z + log(1 + exp(-|z|)),
-    which neither overflows nor takes the logarithm of a probability that was rounded to 0 or 1.
+    which neither overflows nor takes the logarithm of a probability rounded to 0 or 1.
 
     Backward. s' = s (1 - s) and 1 - s(z) = s(-z), so that
-        dloss/dz = (1 - t) s(z) - t s(-z) = s(z) - t,  exact on the left where s(z) would be rounded to 1, and
+        dloss/dz = (1 - t) s(z) - t s(-z) = s(z) - t,  computed as on the left, since s(z) may be rounded to 1, and
         dloss/dt = log s(-z) - log s(z) = -z.
 
     >>> import tinyattn as ta
@@ -170,40 +167,41 @@ def binary_cross_entropy_with_logits(logits, target, /, *, reduction="mean"):
 def binary_cross_entropy_with_logits_vjp_logits(g, _out, logits, target, *, reduction="mean"):
     t = _as_numbers(target, logits)
     slope = (1 - t) * sigmoid.rule(logits) - t * sigmoid.rule(-logits)
-    return _element_cotangent(g, logits, reduction) * slope
+    return _element_cotangent(g, logits.size, reduction) * slope
 
 
 @binary_cross_entropy_with_logits.vjp("target")
 def binary_cross_entropy_with_logits_vjp_target(g, _out, logits, _target, *, reduction="mean"):
-    return _element_cotangent(g, logits, reduction) * -logits
+    return _element_cotangent(g, logits.size, reduction) * -logits
 
 
 def _as_numbers(target, logits):
-    """A target of truth values or of whole numbers, of which unsigned ones have no negative, in the logits' dtype."""
+    """A boolean or integer target in the logits' dtype: unsigned integers have no negative."""
     return target if target.dtype.kind == "f" else target.astype(logits.dtype)
 
 
-def _element_cotangent(g, like, reduction):
-    """The cotangent of each element's loss from that of the result."""
-    return at_least_float32(g) / max(like.size, 1) if reduction == "mean" else g
+def _element_cotangent(g, count, reduction):
+    """The cotangent of each of ``count`` losses, from that of their reduction."""
+    g = at_least_float32(g)  # a count may exceed float16's range
+    return g / max(count, 1) if reduction == "mean" else g
 
 
 def _kept_and_classes(target, ignore_index):
-    """Which places count, and their classes, with class 0 in the place of those that do not."""
+    """A mask of the positions that count, and the classes, with class 0 where the target is ignored."""
     target = target.astype("int64")  # so that an unsigned target can be compared with -100
     kept = target != ignore_index
     return kept, array_namespace(target).where(kept, target, 0)
 
 
 def _picked(values, classes):
-    """From (..., classes), the element that ``classes`` (...) names: (...)."""
+    """The elements of (..., classes) at ``classes`` (...): (...)."""
     return array_namespace(values).take_along_axis(values, classes[..., None], axis=-1)[..., 0]
 
 
 def _onehot(classes, like):
-    """(...) as (..., classes): 1 at the class that is named, 0 elsewhere."""
-    names = array_namespace(classes).arange(like.shape[-1])
-    return (classes[..., None] == names).astype(like.dtype)
+    """One-hot encoding of ``classes`` (...) as (..., classes)."""
+    numbers = array_namespace(classes).arange(like.shape[-1])
+    return (classes[..., None] == numbers).astype(like.dtype)
 
 
 def _reduced(losses, kept, reduction):
@@ -216,10 +214,8 @@ def _reduced(losses, kept, reduction):
 
 
 def _row_cotangent(g, kept, reduction):
-    """The cotangent of each place's loss, (...), from that of the result."""
-    g = at_least_float32(g)  # a count may be beyond float16
-    if reduction == "mean":
-        g = g / max(int(kept.sum()), 1)
+    """The cotangent of the loss at each position (...), from that of the reduction."""
+    g = _element_cotangent(g, int(kept.sum()) if reduction == "mean" else 1, reduction)
     return array_namespace(g).broadcast_to(g, kept.shape)
 
 

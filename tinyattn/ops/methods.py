@@ -1,7 +1,7 @@
-"""The operators and methods of Tensor, all in one table.
+"""The operators and methods of Tensor.
 
-The engine's floor lies below the operations, so that it cannot name them; here they are attached. There are no
-operators in place: Python turns ``x += y`` into ``x = x + y``, which makes a new tensor and leaves graphs as they are.
+The engine is a layer below the operations and cannot import them, so they are attached to the class here. There are no
+in-place operators: Python evaluates ``x += y`` as ``x = x + y``, which makes a new tensor.
 """
 
 import functools
@@ -30,53 +30,27 @@ OPERATORS = {
     "matmul": linear_algebra.matmul,
 }
 
+
+def _named(module, names):
+    return {name: getattr(module, name) for name in names.split()}
+
+
 METHODS = {
     "__neg__": arithmetic.neg,
     "__abs__": arithmetic.absolute,
     "__getitem__": indexing.getitem,
     "abs": arithmetic.absolute,
     "square": arithmetic.square,
-    "exp": exponential.exp,
-    "log": exponential.log,
-    "log1p": exponential.log1p,
-    "expm1": exponential.expm1,
-    "sqrt": exponential.sqrt,
-    "rsqrt": exponential.rsqrt,
-    "sin": trigonometric.sin,
-    "cos": trigonometric.cos,
-    "tanh": trigonometric.tanh,
-    "clip": selection.clip,
-    "masked_fill": selection.masked_fill,
-    "sum": reductions.sum,
-    "mean": reductions.mean,
-    "var": reductions.var,
-    "std": reductions.std,
-    "prod": reductions.prod,
-    "max": reductions.max,
-    "min": reductions.min,
-    "argmax": reductions.argmax,
-    "argmin": reductions.argmin,
-    "cumsum": reductions.cumsum,
     "matmul": linear_algebra.matmul,
-    "broadcast_to": shape.broadcast_to,
-    "swapaxes": shape.swapaxes,
-    "moveaxis": shape.moveaxis,
-    "squeeze": shape.squeeze,
-    "expand_dims": shape.expand_dims,
-    "flip": shape.flip,
-    "tril": shape.tril,
-    "triu": shape.triu,
-    "split": shape.split,
     "take": indexing.take,
-    "astype": conversion.astype,
-    "to": conversion.to,
-    "softmax": softmax.softmax,
-    "log_softmax": softmax.log_softmax,
-    "logsumexp": softmax.logsumexp,
-    "relu": activations.relu,
-    "sigmoid": activations.sigmoid,
-    "erf": activations.erf,
-    "erfc": activations.erfc,
+    **_named(conversion, "astype to"),
+    **_named(exponential, "exp log log1p expm1 sqrt rsqrt"),
+    **_named(trigonometric, "sin cos tanh"),
+    **_named(selection, "clip masked_fill"),
+    **_named(reductions, "sum mean var std prod max min argmax argmin cumsum"),
+    **_named(shape, "broadcast_to swapaxes moveaxis squeeze expand_dims flip tril triu split"),
+    **_named(softmax, "softmax log_softmax logsumexp"),
+    **_named(activations, "relu sigmoid erf erfc"),
 }
 
 
@@ -107,40 +81,40 @@ def _method(operation):
 
 
 def _reshape(self, *shape_or_lengths):
-    """This tensor under another shape, given as a tuple or as separate lengths: see ``reshape``."""
-    return shape.reshape(self, _one_or_many(shape_or_lengths))
+    """This tensor with a new shape, given as a tuple or as separate lengths: see ``reshape``."""
+    return shape.reshape(self, _tuple_or_varargs(shape_or_lengths))
 
 
 def _transpose(self, *axes):
-    """This tensor with its axes in another order, given as a tuple or one by one; without any, reversed."""
-    axes = _one_or_many(axes) if axes and axes[0] is not None else None
+    """This tensor with permuted axes, given as a tuple or separately; reversed if there are none."""
+    axes = _tuple_or_varargs(axes) if axes and axes[0] is not None else None
     return shape.transpose(self, axes)
 
 
-def _one_or_many(arguments):
-    is_one = len(arguments) == 1 and isinstance(arguments[0], (tuple, list))
-    return tuple(arguments[0]) if is_one else arguments
+def _tuple_or_varargs(arguments):
+    is_tuple = len(arguments) == 1 and isinstance(arguments[0], (tuple, list))
+    return tuple(arguments[0]) if is_tuple else arguments
 
 
 def _flatten(self):
-    """All elements in one row."""
+    """This tensor as a vector of all elements."""
     return shape.reshape(self, (-1,))
 
 
 def _matrix_transpose(self):
-    """The matrices in the last two axes transposed."""
+    """This tensor with its last two axes swapped."""
     if self.ndim < 2:
         raise ValueError(f".mT needs matrices in the last two axes, got shape {self.shape}")
     return shape.swapaxes(self, -1, -2)
 
 
 def _cpu(self):
-    """This tensor in the host's memory."""
+    """This tensor in host memory."""
     return conversion.to(self, "cpu")
 
 
 def _cuda(self, number=0):
-    """This tensor on a GPU, counted from 0."""
+    """This tensor on GPU ``number``."""
     return conversion.to(self, f"cuda:{number}" if number else "cuda")
 
 
@@ -149,14 +123,14 @@ def _positive(self):
 
 
 def _names(self):
-    """What ``dir`` lists: not what is there only to say what it is called here."""
+    """The names that ``dir`` lists, without PyTorch's names, which exist only to raise a helpful error."""
     return sorted(set(object.__dir__(self)) - pytorch_names.OF_TENSORS.keys())
 
 
-def _refuse_assignment(self, index, value):
+def _reject_assignment(self, index, value):
     raise TypeError(
-        "a tensor's elements are not assigned to, a graph may need the old ones: compute a new tensor with "
-        "where(mask, value, x), or write to x.data[...] outside any graph"
+        "a tensor does not support item assignment, as a graph may need the old values: compute a new tensor with "
+        "where(mask, value, x), or assign to x.data[...] outside any graph"
     )
 
 
@@ -173,7 +147,7 @@ Tensor.mT = property(_matrix_transpose, doc=_matrix_transpose.__doc__)
 Tensor.cpu = _cpu
 Tensor.cuda = _cuda
 Tensor.__pos__ = _positive
-Tensor.__setitem__ = _refuse_assignment
+Tensor.__setitem__ = _reject_assignment
 Tensor.__dir__ = _names
 for _name in pytorch_names.OF_TENSORS:
     setattr(Tensor, _name, pytorch_names.NamedOtherwise(_name))

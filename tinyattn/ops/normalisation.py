@@ -1,4 +1,4 @@
-"""Normalisation of rows: layer norm and root-mean-square norm."""
+"""Layer normalization and root-mean-square normalization."""
 
 import math
 
@@ -11,20 +11,20 @@ from .reductions import centred, magnitude
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Shift and scale each row of ``x`` to mean 0 and variance 1, then apply ``weight`` and ``bias``.
+    """Normalize each row of ``x`` to mean 0 and variance 1, then scale by ``weight`` and add ``bias``.
 
-    A row is what the last axes hold, those that ``normalized_shape`` names. The variance is the biased one (divided
-    by n), and ``eps`` is added to it inside the root.
+    A row consists of the last axes, those in ``normalized_shape``. The variance is the biased one (divided by n), and
+    ``eps`` is added to it under the root.
 
     Args:
         x: (..., *normalized_shape).
-        normalized_shape: the lengths of the last axes that make a row, a tuple or one number.
-        weight: the factors, of shape ``normalized_shape``, or None.
-        bias: the summands, of shape ``normalized_shape``, or None.
-        eps: positive; keeps a constant row finite.
+        normalized_shape: shape of a row, a tuple or an integer.
+        weight: of shape ``normalized_shape``, or None.
+        bias: of shape ``normalized_shape``, or None.
+        eps: positive; avoids a division by zero for constant rows.
 
     Raises:
-        ValueError: for shapes that do not fit, and for ``eps`` not above 0.
+        ValueError: for incompatible shapes, or if ``eps`` is not positive.
 
     Source: J. L. Ba, J. R. Kiros and G. E. Hinton, "Layer Normalization" (2016), eq. 4.
 
@@ -39,17 +39,17 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 def rms_norm(x, normalized_shape, weight=None, eps=None):
-    """Scale each row of ``x`` to mean square 1, then apply ``weight``: layer norm without its shift.
+    """Normalize each row of ``x`` to mean square 1, then scale by ``weight``: layer norm without centering.
 
     Args:
         x: (..., *normalized_shape).
-        normalized_shape: the lengths of the last axes that make a row, a tuple or one number.
-        weight: the factors, of shape ``normalized_shape``, or None.
-        eps: positive, added to the mean square inside the root; by default the spacing of the numbers of x's dtype
-            at 1, as in PyTorch.
+        normalized_shape: shape of a row, a tuple or an integer.
+        weight: of shape ``normalized_shape``, or None.
+        eps: positive, added to the mean square under the root; by default the machine epsilon of x's dtype, as in
+            PyTorch.
 
     Raises:
-        ValueError: for shapes that do not fit, and for ``eps`` not above 0.
+        ValueError: for incompatible shapes, or if ``eps`` is not positive.
 
     Source: B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization" (2019), eq. 4.
 
@@ -77,13 +77,13 @@ def layer_norm_over_axes(x, weight, bias, /, *, axes, eps):
                       = (delta_ij - 1/n - z_i z_j / n) / sigma,
     and therefore, with mean() over the row,
         dx_j = sum_i p_i dz_i/dx_j = (p_j - mean(p) - z_j mean(p z)) / sigma.
-    The two means take out of p what a shift and a scaling of the row would change, to which z is blind.
+    The two means remove the components of p along a shift and a scaling of the row, which do not change z.
 
     >>> import numpy as np
     >>> layer_norm_over_axes.forward(np.array([40000.0, 40001.0]), None, None, axes=(-1,), eps=1e-5).round(4)
     array([-1.,  1.])
     """
-    z, _ = _standardised(x, axes, eps)
+    z, _ = _standardized(x, axes, eps)
     y = z if weight is None else z * weight
     return in_dtype_of(x, y if bias is None else y + bias)
 
@@ -91,7 +91,7 @@ def layer_norm_over_axes(x, weight, bias, /, *, axes, eps):
 @layer_norm_over_axes.vjp("x")
 def layer_norm_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
     xp = array_namespace(g)
-    z, sigma = _standardised(x, axes, eps)
+    z, sigma = _standardized(x, axes, eps)
     g = at_least_float32(g)
     p = g if weight is None else g * weight
     mean_p = xp.mean(p, axis=axes, keepdims=True)
@@ -101,7 +101,7 @@ def layer_norm_vjp_x(g, _out, x, weight, _bias, *, axes, eps):
 
 @layer_norm_over_axes.vjp("weight")
 def layer_norm_vjp_weight(g, _out, x, _weight, _bias, *, axes, eps):
-    z, _ = _standardised(x, axes, eps)
+    z, _ = _standardized(x, axes, eps)
     return g * z
 
 
@@ -110,8 +110,8 @@ def layer_norm_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
     return g
 
 
-def _standardised(x, axes, eps):
-    """The rows less their mean over their deviation, and the deviation, the root of the variance plus eps."""
+def _standardized(x, axes, eps):
+    """Rows minus their mean, divided by sigma = sqrt(variance + eps); and sigma."""
     return _scaled(centred(at_least_float32(x), axes), axes, eps)
 
 
@@ -123,7 +123,7 @@ def rms_norm_over_axes(x, weight, /, *, axes, eps):
         dz_i/dx_j = delta_ij / r - (x_i / r^2) z_j / n = (delta_ij - z_i z_j / n) / r.
     With p = g w, the cotangent of z,
         dx_j = (p_j - z_j mean(p z)) / r,
-    layer norm's formula without the mean of p: z is blind to a scaling of the row only. The cotangent of w is g z.
+    layer norm's formula without the mean of p, since z is invariant to scaling only. The cotangent of w is g z.
 
     >>> import numpy as np
     >>> rms_norm_over_axes.forward(np.array([3.0, 4.0]), None, axes=(-1,), eps=1e-9).round(4)
@@ -149,9 +149,9 @@ def rms_norm_vjp_weight(g, _out, x, _weight, *, axes, eps):
 
 
 def _scaled(x, axes, eps):
-    """The rows over the root of their mean square plus eps, and that root.
+    """Rows divided by the root of their mean square plus eps; and that root.
 
-    The squares of large numbers overflow: where there are any, all is divided by the largest first.
+    Rows with large elements are divided by the largest first, so that squares do not overflow.
     """
     xp = array_namespace(x)
     x = at_least_float32(x)
@@ -162,7 +162,7 @@ def _scaled(x, axes, eps):
 
 
 def _last_axes(operation, x, normalized_shape, eps, **affine):
-    """The axes that make a row, counted from the end, once everything fits."""
+    """Check the arguments, and return the axes of a row, as negative numbers."""
     is_number = isinstance(normalized_shape, (int, np.integer))
     shape = (int(normalized_shape),) if is_number else tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
@@ -171,7 +171,9 @@ def _last_axes(operation, x, normalized_shape, eps, **affine):
             "expected the lengths of the last axes of x"
         )
     if math.prod(shape) == 0:
-        raise ValueError(f"{operation}() got rows without elements, normalized_shape={shape}")
+        raise ValueError(
+            f"{operation}() got normalized_shape={shape}, rows without elements: expected positive lengths"
+        )
     for name, value in affine.items():
         if value is not None and np.shape(value) != shape:
             raise ValueError(
@@ -180,6 +182,6 @@ def _last_axes(operation, x, normalized_shape, eps, **affine):
     if not eps > 0:
         raise ValueError(
             f"{operation}() got eps={eps}: expected a positive number, "
-            "without which a constant row is divided by zero"
+            "as a constant row would be divided by zero"
         )
     return tuple(range(-len(shape), 0))

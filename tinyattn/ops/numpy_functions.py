@@ -1,4 +1,4 @@
-"""Which operation NumPy's functions are, when they are called with tensors: ``np.exp(x)`` is ``tinyattn.exp(x)``.
+"""NumPy's functions called with tensors dispatch to operations: ``np.exp(x)`` is ``tinyattn.exp(x)``.
 
 >>> import numpy as np
 >>> import tinyattn as ta
@@ -50,7 +50,7 @@ UFUNCS = {
     np.matmul: linear_algebra.matmul,
 }
 
-# As for tensors beside an operator, the result is an array: it has no gradient.
+# Comparisons and bitwise operators of a tensor and their reflections; the result is an array, without gradient.
 LOGIC = {
     np.equal: ("__eq__", "__eq__"),
     np.not_equal: ("__ne__", "__ne__"),
@@ -63,7 +63,7 @@ LOGIC = {
     np.bitwise_xor: ("__xor__", "__rxor__"),
 }
 
-# With each function the names of its arguments, in NumPy's order.
+# The operation for each function, and the names of NumPy's arguments in order.
 FUNCTIONS = {
     np.sum: (reductions.sum, "a axis dtype out keepdims"),
     np.mean: (reductions.mean, "a axis dtype out keepdims"),
@@ -101,34 +101,29 @@ FUNCTIONS = {
 if hasattr(np, "astype"):  # from NumPy 2.1 on
     FUNCTIONS[np.astype] = (conversion.astype, "x dtype")
 
-_NAMED_OTHERWISE = {"a_min": "min", "a_max": "max"}
-_NOTHING_SAID = (None, False, "C", "K")  # for an argument that the operation does not know
+_OTHER_NAMES = {"a_min": "min", "a_max": "max"}
+_DEFAULTS = (None, False, "C", "K")  # values of an unsupported argument that may be ignored
 
 
-def _as_numpy_has_it(operation, order):
-    """``operation`` with the arguments of NumPy's function in NumPy's order; NotImplemented for one it lacks."""
+def _with_numpy_arguments(operation, order):
+    """``operation`` with the arguments of NumPy's function; NotImplemented for an unsupported argument."""
     first, *others = order.split()
 
     @functools.cache
-    def known():
+    def supported():
         return frozenset(inspect.signature(operation).parameters)
 
     def call(*arguments, **keywords):
         given = dict(zip((first, *others), arguments))
-        given.update((_NAMED_OTHERWISE.get(name, name), value) for name, value in keywords.items())
+        given.update((_OTHER_NAMES.get(name, name), value) for name, value in keywords.items())
         x = given.pop(first)
-        unknown = given.keys() - known()
-        if len(arguments) > 1 + len(others) or any(
-            not _says_nothing(given.pop(name)) for name in unknown
-        ):
+        unsupported = [given.pop(name) for name in given.keys() - supported()]
+        are_defaults = all(any(value is one for one in _DEFAULTS) for value in unsupported)
+        if len(arguments) > 1 + len(others) or not are_defaults:
             return NotImplemented
         return operation(x, **given)
 
     return call
-
-
-def _says_nothing(value):
-    return any(value is default for default in _NOTHING_SAID)
 
 
 def _logic(name, reflected):
@@ -145,7 +140,7 @@ def _einsum(subscripts, *operands, optimize=False, **others):
 
 
 def _dot(a, b, out=None):
-    """``np.dot`` is the matrix product up to matrices, a product with a number, and something else beyond."""
+    """``np.dot`` for at most two axes: the matrix product, or the product with a number."""
     if out is not None or np.ndim(b) > 2:
         return NotImplemented
     is_product_with_number = np.ndim(a) == 0 or np.ndim(b) == 0
@@ -157,7 +152,7 @@ for _function, _operation in UFUNCS.items():
 for _function, _names in LOGIC.items():
     record_as(_function, _logic(*_names))
 for _function, (_operation, _order) in FUNCTIONS.items():
-    record_as(_function, _as_numpy_has_it(_operation, _order))
+    record_as(_function, _with_numpy_arguments(_operation, _order))
 record_as(np.invert, lambda x: ~x)
 record_as(np.positive, lambda x: x)
 record_as(np.einsum, _einsum)

@@ -1,48 +1,10 @@
-"""Reductions: many elements of the input make one element of the output."""
-
-import math
+"""Reductions along axes, and cumulative sums."""
 
 from ..autograd import Tensor, primitive
 from ..autograd.pytorch_names import with_numpys_arguments
 from ..backend import array_namespace, backend_of
+from .axes import reduced_axes, reduced_count, with_reduced_axes
 from .conversion import at_least_float32, in_dtype_of, wide_floats
-from .shape import normalised_axes
-
-
-def with_reduced_axes(array, shape, axis, keepdims):
-    """``array``, the result of a reduction of ``shape`` along ``axis``, with the reduced axes back as axes of length 1.
-
-    >>> import numpy as np
-    >>> with_reduced_axes(np.ones(2), (2, 3), axis=-1, keepdims=False).shape
-    (2, 1)
-    """
-    if keepdims:
-        return array
-    axes = reduced_axes(axis, len(shape))
-    kept = tuple(1 if position in axes else length for position, length in enumerate(shape))
-    return array_namespace(array).reshape(array, kept)
-
-
-def reduced_axes(axis, ndim):
-    """The axes that ``axis`` (None, a number, or several) means, as a tuple of numbers from 0.
-
-    A single number counts as a row of one: as in NumPy's reductions, its axis is 0 or -1, and there is none to reduce.
-
-    >>> reduced_axes((-1, 0), 3), reduced_axes(-1, 0)
-    ((2, 0), ())
-    """
-    if ndim == 0 and axis in (0, -1):
-        return ()
-    return tuple(range(ndim)) if axis is None else tuple(normalised_axes(axis, ndim))
-
-
-def reduced_count(shape, axis):
-    """How many elements of an array of ``shape`` a reduction along ``axis`` takes together.
-
-    >>> reduced_count((2, 3, 4), (0, -1))
-    8
-    """
-    return math.prod(shape[position] for position in reduced_axes(axis, len(shape)))
 
 
 @primitive
@@ -50,10 +12,10 @@ def sum(x, /, axis=None, keepdims=False):
     """The sum of the elements of ``x`` along ``axis``.
 
     Args:
-        axis: one axis, several, or None for all. ``()`` sums over none, and gives back the elements.
-        keepdims: leave the axes that were summed over in place, with length 1.
+        axis: one axis, several, or None for all. ``()`` sums over none.
+        keepdims: keep the reduced axes, with length 1.
 
-    Backward. Each x_i enters its sum with the factor 1: the sum's cotangent goes to every element that was added.
+    Backward. The derivative with respect to each element is 1: the cotangent of a sum is broadcast to its elements.
 
     >>> import tinyattn as ta
     >>> ta.sum(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -71,9 +33,9 @@ def sum_vjp(g, _out, _x, *, axis=None, keepdims=False):
 
 @primitive
 def mean(x, /, axis=None, keepdims=False):
-    """The mean of the elements of ``x`` along ``axis``; NaN of no elements.
+    """The mean of the elements of ``x`` along ``axis``; NaN if there are none.
 
-    Backward. Each of the n elements enters with the factor 1/n.
+    Backward. The derivative with respect to each of the n elements is 1/n.
 
     >>> import tinyattn as ta
     >>> ta.mean(ta.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -85,7 +47,7 @@ def mean(x, /, axis=None, keepdims=False):
 
 @mean.vjp
 def mean_vjp(g, _out, _x, *, axis=None, keepdims=False):
-    g = at_least_float32(g)  # a count may be beyond float16
+    g = at_least_float32(g)  # a count may exceed float16's range
     g = with_reduced_axes(g, _x.shape, axis, keepdims) / reduced_count(_x.shape, axis)
     return array_namespace(g).broadcast_to(g, _x.shape)
 
@@ -95,10 +57,10 @@ def var(x, /, axis=None, ddof=0, keepdims=False):
     """The variance of the elements of ``x`` along ``axis``: sum_i (x_i - mean)^2 / (n - ddof).
 
     Args:
-        ddof: 0 for the variance of these n elements, 1 for the unbiased estimate of what they are a sample of.
+        ddof: delta degrees of freedom: 0 for the population variance, 1 for the unbiased sample variance.
 
-    Backward. Let c_i = x_i - mean. Then d/dx_j sum_i c_i^2 = sum_i 2 c_i (delta_ij - 1/n) = 2 c_j, because the c_i add
-    up to 0: the mean moves too, but at its minimum the sum of squares does not notice. So dx_j = 2 g c_j / (n - ddof).
+    Backward. Let c_i = x_i - mean. Then d/dx_j sum_i c_i^2 = sum_i 2 c_i (delta_ij - 1/n) = 2 c_j, because the c_i sum
+    to 0. So dx_j = 2 g c_j / (n - ddof).
 
     >>> import tinyattn as ta
     >>> ta.var(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
@@ -121,9 +83,9 @@ def std(x, /, axis=None, ddof=0, keepdims=False):
 
     Backward. y = sqrt(v) has dy = dv / (2y), and dv/dx_j = 2 c_j / (n - ddof) as in ``var``, so
         dx_j = g c_j / ((n - ddof) y).
-    Where all elements are equal, every c_j and y are 0 and there is no derivative; 0 is taken, a subgradient.
+    If all elements are equal, every c_j and y are 0 and there is no derivative; the subgradient 0 is used.
 
-    The squares are taken of elements over the largest, as those of large and small numbers leave the number format.
+    Elements are divided by the largest before they are squared, so that squares neither overflow nor underflow.
 
     >>> import tinyattn as ta
     >>> ta.std(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
@@ -147,10 +109,10 @@ def std_vjp(g, y, x, *, axis=None, ddof=0, keepdims=False):
 
 
 def centred(x, axis):
-    """``x`` less its mean along ``axis``: exactly 0 where all elements are equal.
+    """``x`` minus its mean along ``axis``: exactly 0 if all elements are equal.
 
-    Computed from x less its first element, which changes nothing in exact arithmetic. In floating point the mean of
-    equal elements need not be equal to them; and the sum of large numbers that differ little loses their differences.
+    The first element is subtracted first, which makes no difference in exact arithmetic. In floating point, the mean of
+    equal elements may differ from them, and a sum of large numbers loses small differences between them.
 
     >>> import numpy as np
     >>> centred(np.array([0.1, 0.1, 0.1]), -1)
@@ -158,17 +120,15 @@ def centred(x, axis):
     """
     axes = reduced_axes(axis, x.ndim)
     first = tuple(slice(0, 1) if position in axes else slice(None) for position in range(x.ndim))
-    constant = getattr(x, "_data", x)[
-        first
-    ]  # what is subtracted has no influence, so it needs no gradient
+    constant = getattr(x, "_data", x)[first]  # the result does not depend on it: no gradient
     shifted = x - constant
     return shifted - mean.rule(shifted, axis=axis, keepdims=True)
 
 
 def magnitude(x, axis):
-    """The largest absolute value of ``x`` along ``axis``, or 1 where all are 0; the axes stay, with length 1.
+    """The largest absolute value of ``x`` along ``axis``, or 1 if all are 0; reduced axes are kept.
 
-    A scale that cancels, so that it needs no gradient: of numbers divided by it the squares are at most 1.
+    Used as a scale that cancels, so it needs no gradient: squares of numbers divided by it are at most 1.
 
     >>> import numpy as np
     >>> magnitude(np.array([[3.0, -4.0], [0.0, 0.0]]), -1).tolist()
@@ -189,8 +149,8 @@ def _degrees_of_freedom(x, axis, ddof):
 def prod(x, /, axis=None, keepdims=False):
     """The product of the elements of ``x`` along ``axis``.
 
-    Backward. dy/dx_i is the product of the *other* elements. Computed as y / x_i it would be 0/0 at a zero; here it is
-    the product of those before i times the product of those after i, exact with any number of zeros.
+    Backward. dy/dx_i is the product of the *other* elements. As y / x_i it would be 0/0 at a zero; as the product of
+    those before i times the product of those after i it is exact for any number of zeros.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([2.0, 0.0, 4.0], requires_grad=True)
@@ -205,25 +165,19 @@ def prod(x, /, axis=None, keepdims=False):
 def prod_vjp(g, _out, x, *, axis=None, keepdims=False):
     xp = array_namespace(x)
     axes = reduced_axes(axis, x.ndim)
-    order = tuple(i for i in range(x.ndim) if i not in axes) + axes
-    rows = xp.transpose(x, order)
-    moved_shape = rows.shape
-    kept = moved_shape[: x.ndim - len(axes)]
-    rows = xp.reshape(
-        rows, (*kept, reduced_count(x.shape, axis))
-    )  # what is multiplied, in the last axis
+    kept = x.ndim - len(axes)
+    last = tuple(range(kept, x.ndim))
+    moved = xp.moveaxis(x, axes, last)
+    rows = xp.reshape(moved, (*moved.shape[:kept], reduced_count(x.shape, axis)))
     others = products_before(rows) * xp.flip(products_before(xp.flip(rows, -1)), -1)
-    others = xp.transpose(
-        xp.reshape(others, moved_shape), tuple(order.index(i) for i in range(x.ndim))
-    )
+    others = xp.moveaxis(xp.reshape(others, moved.shape), last, axes)
     return with_reduced_axes(g, x.shape, axis, keepdims) * others
 
 
 def products_before(x):
-    """For each element along the last axis the product of those before it.
+    """The exclusive cumulative product along the last axis: for each element, the product of those before it.
 
-    In the first round each element gets its neighbour, then the product of two, of four, ...: log2(n) rounds, each of
-    them one multiplication of arrays.
+    Computed in log2(n) rounds, each one multiplication of arrays, for products of 1, 2, 4, ... elements.
 
     Source: W. D. Hillis, G. L. Steele, "Data Parallel Algorithms" (1986).
 
@@ -248,8 +202,8 @@ def max(x, /, axis=None, keepdims=False):
     Raises:
         ValueError: if there are no elements.
 
-    Backward. The cotangent goes to the largest element. Where several are equally large every way to split it is a
-    subgradient; each gets the same share.
+    Backward. The cotangent goes to the largest element. For ties, any convex combination is a subgradient; they share
+    the cotangent equally.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 3.0, 3.0], requires_grad=True)
@@ -262,7 +216,7 @@ def max(x, /, axis=None, keepdims=False):
 
 @max.vjp
 def max_vjp(g, y, x, *, axis=None, keepdims=False):
-    return _to_the_selected(g, y, x, axis, keepdims)
+    return _select_cotangent(g, y, x, axis, keepdims)
 
 
 @primitive
@@ -272,7 +226,7 @@ def min(x, /, axis=None, keepdims=False):
     Raises:
         ValueError: if there are no elements.
 
-    Backward. As for ``max``: to the smallest element, in equal shares where there are several.
+    Backward. As for ``max``: the cotangent goes to the smallest element; ties share it equally.
 
     >>> import tinyattn as ta
     >>> ta.min(ta.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1)
@@ -283,22 +237,22 @@ def min(x, /, axis=None, keepdims=False):
 
 @min.vjp
 def min_vjp(g, y, x, *, axis=None, keepdims=False):
-    return _to_the_selected(g, y, x, axis, keepdims)
+    return _select_cotangent(g, y, x, axis, keepdims)
 
 
-def _to_the_selected(g, y, x, axis, keepdims):
+def _select_cotangent(g, y, x, axis, keepdims):
     g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
     y = with_reduced_axes(y, x.shape, axis, keepdims)
-    selected = (x == y) | (x != x)  # a NaN is selected wherever there is one
+    selected = (x == y) | (x != x)  # a NaN is the result wherever there is one
     count = array_namespace(selected).sum(selected, axis=axis, keepdims=True, dtype=g.dtype)
     return array_namespace(g).where(selected, g / count, 0)
 
 
 @primitive
 def cumsum(x, /, axis=None):
-    """The sums of the elements of ``x`` up to and with each one, along ``axis``; None takes all in one row.
+    """The cumulative sum of ``x`` along ``axis``; None flattens ``x`` first.
 
-    Backward. y_i = sum_{j <= i} x_j, so dx_j = sum_{i >= j} g_i: the cotangents are summed from the end.
+    Backward. y_i = sum_{j <= i} x_j, so dx_j = sum_{i >= j} g_i: a cumulative sum from the end.
 
     >>> import tinyattn as ta
     >>> ta.cumsum(ta.tensor([1.0, 2.0, 3.0]))
@@ -317,30 +271,28 @@ def cumsum_vjp(g, _out, _x, *, axis=None):
 
 @with_numpys_arguments
 def argmax(x, axis=None, keepdims=False):
-    """Where the largest element of ``x`` along ``axis`` stands, the first if there are several: whole numbers.
-
-    A step function of ``x``: it has no gradient.
+    """The index of the largest element of ``x`` along ``axis``, the first one for ties; integers, without gradient.
 
     >>> import tinyattn as ta
     >>> ta.argmax(ta.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1).tolist()
     [1, 0]
     """
-    return _positions("argmax", x, axis, keepdims)
+    return _arg_extreme("argmax", x, axis, keepdims)
 
 
 @with_numpys_arguments
 def argmin(x, axis=None, keepdims=False):
-    """Where the smallest element of ``x`` along ``axis`` stands, the first if there are several: whole numbers.
+    """The index of the smallest element of ``x`` along ``axis``, the first one for ties; integers, without gradient.
 
     >>> import tinyattn as ta
     >>> ta.argmin(ta.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1).tolist()
     [0, 1]
     """
-    return _positions("argmin", x, axis, keepdims)
+    return _arg_extreme("argmin", x, axis, keepdims)
 
 
-def _positions(name, x, axis, keepdims):
+def _arg_extreme(name, x, axis, keepdims):
     array = (x if isinstance(x, Tensor) else Tensor(x))._data
     backend = backend_of(array)
-    found = getattr(backend.xp, name)(array, axis=axis, keepdims=keepdims)
-    return Tensor._wrap(backend.asarray(found))
+    indices = getattr(backend.xp, name)(array, axis=axis, keepdims=keepdims)
+    return Tensor._wrap(backend.asarray(indices))

@@ -1,4 +1,4 @@
-"""Rotary positions: pairs of features turned by an angle that grows with the position."""
+"""Rotary position embedding: rotate pairs of features by an angle proportional to the position."""
 
 import numpy as np
 
@@ -8,23 +8,23 @@ from ..backend import array_namespace, get_backend
 
 @primitive
 def rotary(x, cosine, sine, /):
-    """Each pair (x_i, x_{i + d/2}) of the last axis turned by its position's angle.
+    """Rotate each pair (x_i, x_{i + d/2}) of the last axis by the angle of its position.
 
-    Queries and keys that are turned so have scores that depend on the difference of their positions only.
+    Scores of rotated queries and keys depend only on the difference of their positions.
 
     Args:
         x: (..., length, head_dim), head_dim even.
-        cosine, sine: (length, head_dim / 2), as ``rotary_tables`` makes them; leading axes broadcast against x.
+        cosine, sine: (length, head_dim / 2), from ``rotary_tables``; leading axes broadcast against x.
 
     Raises:
-        ValueError: for an odd head_dim, and tables that do not fit.
+        ValueError: for an odd head_dim or incompatible tables.
 
     With the halves x = (x1, x2) and, element by element, c = cosine and s = sine,
         y = (x1 c - x2 s, x1 s + x2 c).
-    The paper pairs neighbours (2i, 2i + 1) instead; the two differ by a fixed permutation of the features.
+    The paper pairs features (2i, 2i + 1) instead; the two differ by a fixed permutation of the features.
 
-    Backward. A rotation by an angle is undone, and transposed, by the rotation by the negative angle, which has the
-    sine -s: dx = rotary(g, c, -s). And from the formula, dc = g1 x1 + g2 x2 and ds = g2 x1 - g1 x2.
+    Backward. The transpose of a rotation is the rotation by the negative angle, with sine -s: dx = rotary(g, c, -s).
+    From the formula, dc = g1 x1 + g2 x2 and ds = g2 x1 - g1 x2.
 
     Source: J. Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021), eq. 34.
 
@@ -58,14 +58,14 @@ def rotary_vjp_sine(g, _out, x, _cosine, sine):
 
 
 def rotary_tables(positions, head_dim, base=10000.0, dtype="float32", device=None):
-    """The cosines and sines that ``rotary`` takes: two tensors of shape (..., length, head_dim / 2).
+    """Compute the cosines and sines for ``rotary``: two tensors of shape (..., length, head_dim / 2).
 
-    Pair i turns by ``position * base**(-2i / head_dim)`` radians: the first pairs tell neighbours apart, the last ones
-    distances of the order of ``base``. Angles are computed in float64 on the host.
+    Pair i rotates by ``position * base**(-2i / head_dim)`` radians: wavelengths range from 2 pi for the first pair to
+    about 2 pi ``base`` for the last. Angles are computed in float64 on the host.
 
     Args:
-        positions: the position of each token, (..., length); or their number, for 0, 1, 2, ...
-        head_dim: the length of a head's last axis, even.
+        positions: the position of each token, (..., length); or the number of tokens, for positions 0, 1, 2, ...
+        head_dim: features of a head, even.
 
     >>> cosine, sine = rotary_tables(3, head_dim=2)
     >>> cosine.numpy().round(4).tolist() == np.cos([[0.0], [1.0], [2.0]]).astype("f").round(4).tolist()

@@ -1,7 +1,7 @@
-"""Operations that select: each element of the output is an element of one of the inputs.
+"""Selection: each element of the output is an element of one of the inputs.
 
-Its cotangent goes to the element that was selected, and the others get 0. It is selected again, and not multiplied by
-0 or 1: a cotangent or a value that is infinite on the side not taken would make 0 * inf = NaN.
+The selected element gets the cotangent, the others 0. Cotangents are selected with ``where``, not multiplied by 0 or 1:
+0 * inf would be NaN.
 """
 
 from ..autograd import primitive
@@ -16,8 +16,8 @@ def where(condition, x, y, /):
         condition: a boolean array or tensor; it has no gradient.
         x, y: tensors, arrays or numbers.
 
-    Backward. The cotangent goes to x where the condition holds, and to y elsewhere. What lies *before* x is no longer
-    the affair of this operation: in ``where(x > 0, log(x), 0)`` the logarithm's own backward gives 0/0 = NaN at x = 0.
+    Backward. The cotangent goes to x where the condition holds, and to y elsewhere. This does not protect operations
+    before it: in ``where(x > 0, log(x), 0)`` the backward of the logarithm gives 0/0 = NaN at x = 0.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, -2.0])
@@ -39,14 +39,13 @@ def where_vjp_y(g, _out, condition, _x, _y):
 
 @primitive
 def masked_fill(x, mask, value, /):
-    """``x`` with ``value`` put where ``mask`` holds.
+    """``x`` with ``value`` where ``mask`` is True.
 
     Args:
         mask: a boolean array or tensor that broadcasts against x.
-        value: a number, or a tensor with one.
+        value: a number, or a tensor with one element.
 
-    Backward. Where the mask holds the cotangent goes to the value, which every one of these elements shows; elsewhere
-    it goes to x.
+    Backward. The cotangent goes to the value where the mask is True (the engine sums it), and to x elsewhere.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0])
@@ -70,7 +69,7 @@ def masked_fill_vjp_value(g, _out, _x, mask, _value):
 def maximum(x, y, /):
     """The larger of ``x`` and ``y``, elementwise with broadcasting; NaN where either is NaN.
 
-    Backward. The cotangent goes to the larger. Where both are equal every split is a subgradient; each gets half.
+    Backward. The cotangent goes to the larger. For ties, any convex combination is a subgradient; each gets half.
 
     >>> import tinyattn as ta
     >>> ta.maximum(ta.tensor([-1.0, 2.0]), 0.0)
@@ -81,19 +80,19 @@ def maximum(x, y, /):
 
 @maximum.vjp("x")
 def maximum_vjp_x(g, _out, x, y):
-    return _to_the_extreme(g, x == y, x < y)
+    return _cotangent(g, x == y, x < y)
 
 
 @maximum.vjp("y")
 def maximum_vjp_y(g, _out, x, y):
-    return _to_the_extreme(g, x == y, x > y)
+    return _cotangent(g, x == y, x > y)
 
 
 @primitive
 def minimum(x, y, /):
     """The smaller of ``x`` and ``y``, elementwise with broadcasting; NaN where either is NaN.
 
-    Backward. As for the maximum: to the smaller, and to each half where both are equal.
+    Backward. As for ``maximum``: the cotangent goes to the smaller; for ties, each gets half.
 
     >>> import tinyattn as ta
     >>> ta.minimum(ta.tensor([-1.0, 2.0]), 0.0)
@@ -104,32 +103,32 @@ def minimum(x, y, /):
 
 @minimum.vjp("x")
 def minimum_vjp_x(g, _out, x, y):
-    return _to_the_extreme(g, x == y, x > y)
+    return _cotangent(g, x == y, x > y)
 
 
 @minimum.vjp("y")
 def minimum_vjp_y(g, _out, x, y):
-    return _to_the_extreme(g, x == y, x < y)
+    return _cotangent(g, x == y, x < y)
 
 
-def _to_the_extreme(g, tie, loses):
-    """Half of ``g`` at a tie, nothing where the other was selected. A NaN neither ties nor loses: it keeps ``g``."""
+def _cotangent(g, tie, loses):
+    """``g / 2`` for a tie, 0 where the other input was selected. A NaN neither ties nor loses: it gets ``g``."""
     xp = array_namespace(g)
     return xp.where(tie, 0.5 * g, xp.where(loses, 0, g))
 
 
 @primitive
 def clip(x, min=None, max=None, /):
-    """``x`` held between ``min`` and ``max``: what lies outside is moved to the nearer bound; NaN stays NaN.
+    """Clip ``x`` to the interval [``min``, ``max``]; NaN stays NaN.
 
     Args:
-        min, max: numbers, or tensors or arrays that broadcast against x; either may be None. Where min is larger than
-            max the result is max.
+        min, max: numbers, or tensors or arrays that broadcast against x; either may be None. If min is larger than max,
+            the result is max.
 
     Raises:
         ValueError: if both bounds are None.
 
-    Backward. Inside and at the bounds the cotangent passes to x, outside x has no influence and the bound gets it.
+    Backward. Inside the interval and at its bounds the cotangent goes to x, outside to the bound.
 
     >>> import tinyattn as ta
     >>> ta.clip(ta.tensor([-2.0, 0.5, 3.0]), 0, 1)

@@ -1,8 +1,8 @@
-"""Operations that move elements without changing them: the backward moves the cotangents back."""
+"""Shape manipulation: operations that move elements; backward moves the cotangents back."""
 
 import operator
 
-import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..autograd import Tensor, primitive
 from ..autograd.pytorch_names import with_numpys_arguments
@@ -11,12 +11,12 @@ from ..backend import array_namespace, backend_of, listed
 
 @primitive(view=True)
 def reshape(x, /, shape):
-    """The elements of ``x`` in the same order under another shape; one length may be -1.
+    """Give ``x`` a new shape with the same elements in the same order; one length may be -1.
 
     Raises:
         ValueError: if the shape has another number of elements.
 
-    Backward. Nothing moves, so the cotangent takes the old shape.
+    Backward. The cotangent is reshaped to the input's shape.
 
     >>> import tinyattn as ta
     >>> ta.reshape(ta.tensor([1.0, 2.0, 3.0, 4.0]), (2, 2))
@@ -39,13 +39,13 @@ def reshape_vjp(g, _out, _x, *, shape):
 
 @primitive(view=True)
 def broadcast_to(x, /, shape):
-    """``x`` repeated along new axes and along its axes of length 1 until it has ``shape``.
+    """Broadcast ``x`` to ``shape``: repeat it along new axes and along axes of length 1.
 
     Raises:
-        ValueError: if the shape cannot be had by repeating.
+        ValueError: if the shapes are not compatible.
 
-    Backward. An element that was copied gets the sum of its copies' cotangents. The engine does this for every
-    operation that broadcasts, so here the cotangent passes unchanged.
+    Backward. An element gets the sum of the cotangents of its copies. The engine computes this sum for all operations
+    that broadcast, so the cotangent is returned unchanged.
 
     >>> import tinyattn as ta
     >>> ta.broadcast_to(ta.tensor([1.0, 2.0]), (2, 2)).tolist()
@@ -56,7 +56,7 @@ def broadcast_to(x, /, shape):
     except ValueError as error:
         raise ValueError(
             f"cannot broadcast shape {tuple(x.shape)} to {shape}: counted from the last, each axis must have the "
-            "length asked for, or length 1, or be missing"
+            "target's length, or length 1, or be missing"
         ) from error
 
 
@@ -67,16 +67,16 @@ def broadcast_to_vjp(g, _out, _x, *, shape):
 
 @primitive(view=True)
 def transpose(x, /, axes=None):
-    """``x`` with its axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
+    """Permute the axes of ``x``: axis i of the result is axis ``axes[i]`` of ``x``.
 
     Args:
-        axes: a permutation of the axes, which may count from the end; None reverses their order.
+        axes: a permutation of the axes, which may be negative; None reverses their order.
 
     Raises:
-        ValueError: if that is no permutation.
+        ValueError: if ``axes`` is not a permutation.
 
-    Backward. The cotangent's axis i is the input's axis ``axes[i]``, so it takes the inverse permutation: the one with
-    ``inverse[axes[i]] = i``. For an exchange of two axes that is the permutation itself, for a cycle of three not.
+    Backward. The cotangent's axis i is the input's axis ``axes[i]``, so it is permuted by the inverse:
+    ``inverse[axes[i]] = i``. This equals the permutation itself for a swap of two axes, but not for a cycle of three.
 
     >>> import tinyattn as ta
     >>> ta.transpose(ta.zeros((2, 3, 4)), (1, 2, 0)).shape
@@ -87,7 +87,7 @@ def transpose(x, /, axes=None):
     except ValueError as error:
         raise ValueError(
             f"transpose got axes {axes} for shape {tuple(x.shape)}: expected each of its {x.ndim} axes once; "
-            "swapaxes exchanges two"
+            "use swapaxes to exchange two"
         ) from error
 
 
@@ -97,13 +97,13 @@ def transpose_vjp(g, _out, _x, *, axes=None):
         return array_namespace(g).transpose(g)
     inverse = [0] * len(axes)
     for position, axis in enumerate(axes):
-        inverse[axis] = position  # a negative axis counts from the end of this list too
+        inverse[axis] = position  # negative axes index this list from the end, too
     return array_namespace(g).transpose(g, tuple(inverse))
 
 
 @with_numpys_arguments
 def swapaxes(x, axis1, axis2):
-    """``x`` with two of its axes exchanged.
+    """Swap two axes of ``x``.
 
     >>> import tinyattn as ta
     >>> ta.swapaxes(ta.zeros((2, 3, 4)), 0, -1).shape
@@ -111,25 +111,25 @@ def swapaxes(x, axis1, axis2):
     """
     x = _with_shape(x)
     order = list(range(x.ndim))
-    axis1, axis2 = normalised_axis(axis1, x.ndim), normalised_axis(axis2, x.ndim)
+    axis1, axis2 = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
     order[axis1], order[axis2] = axis2, axis1
     return transpose(x, tuple(order))
 
 
 @with_numpys_arguments
 def moveaxis(x, source, destination):
-    """``x`` with the axes ``source`` moved to the positions ``destination``; the others keep their order.
+    """Move the axes ``source`` of ``x`` to the positions ``destination``; the others keep their order.
 
     Args:
-        source, destination: an axis each, or equally many.
+        source, destination: one axis each, or the same number of axes.
 
     >>> import tinyattn as ta
     >>> ta.moveaxis(ta.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
     x = _with_shape(x)
-    sources = normalised_axes(source, x.ndim)
-    destinations = normalised_axes(destination, x.ndim)
+    sources = normalize_axis_tuple(source, x.ndim, "source")
+    destinations = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(sources) != len(destinations):
         raise ValueError(
             f"moveaxis got {len(sources)} source axes and {len(destinations)} destinations: "
@@ -143,7 +143,7 @@ def moveaxis(x, source, destination):
 
 @with_numpys_arguments
 def expand_dims(x, axis):
-    """``x`` with new axes of length 1, at the positions ``axis`` of the result.
+    """Insert axes of length 1 at the positions ``axis`` of the result.
 
     >>> import tinyattn as ta
     >>> ta.expand_dims(ta.zeros((2, 3)), (0, -1)).shape
@@ -151,17 +151,20 @@ def expand_dims(x, axis):
     """
     x = _with_shape(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    new = normalised_axes(axis, x.ndim + count)
+    new = normalize_axis_tuple(axis, x.ndim + count, "axis")
     lengths = iter(x.shape)
     return reshape(x, tuple(1 if i in new else next(lengths) for i in range(x.ndim + count)))
 
 
 @with_numpys_arguments
 def squeeze(x, axis=None):
-    """``x`` without the axes ``axis``, which must have length 1; None drops all such axes.
+    """Remove axes of length 1 from ``x``.
+
+    Args:
+        axis: one axis or several; None removes all of length 1.
 
     Raises:
-        ValueError: for an axis of another length.
+        ValueError: if an axis has another length.
 
     >>> import tinyattn as ta
     >>> ta.squeeze(ta.zeros((1, 2, 1))).shape
@@ -169,22 +172,22 @@ def squeeze(x, axis=None):
     """
     x = _with_shape(x)
     if axis is None:
-        dropped = [position for position, length in enumerate(x.shape) if length == 1]
+        removed = [position for position, length in enumerate(x.shape) if length == 1]
     else:
-        dropped = normalised_axes(axis, x.ndim)
-    for position in dropped:
+        removed = normalize_axis_tuple(axis, x.ndim, "axis")
+    for position in removed:
         if x.shape[position] != 1:
             raise ValueError(
                 f"cannot squeeze axis {position} of shape {x.shape}: it has length {x.shape[position]}, expected 1"
             )
-    return reshape(x, tuple(n for position, n in enumerate(x.shape) if position not in dropped))
+    return reshape(x, tuple(n for position, n in enumerate(x.shape) if position not in removed))
 
 
 @primitive(view=True)
 def flip(x, /, axis=None):
-    """``x`` with the order of its elements reversed along ``axis``, or along several; None means all.
+    """Reverse the order of elements along ``axis``, one or several; None reverses all axes.
 
-    Backward. Reversing twice changes nothing: the cotangent is reversed the same way.
+    Backward. Flipping is its own inverse, so the cotangent is flipped along the same axes.
 
     >>> import tinyattn as ta
     >>> ta.flip(ta.tensor([1.0, 2.0, 3.0]))
@@ -200,9 +203,9 @@ def flip_vjp(g, _out, _x, *, axis=None):
 
 @primitive
 def tril(x, /, k=0):
-    """The lower triangle of the matrices in the last two axes; what lies above diagonal ``k`` becomes 0.
+    """The lower triangle of the matrices in the last two axes; elements above diagonal ``k`` are set to 0.
 
-    Backward. An element that was replaced by 0 had no influence: the cotangent is cut in the same way.
+    Backward. The output does not depend on the elements set to 0: the cotangent is masked in the same way.
 
     >>> import tinyattn as ta
     >>> ta.tril(ta.ones((2, 2)))
@@ -220,9 +223,9 @@ def tril_vjp(g, _out, _x, *, k=0):
 
 @primitive
 def triu(x, /, k=0):
-    """The upper triangle of the matrices in the last two axes; what lies below diagonal ``k`` becomes 0.
+    """The upper triangle of the matrices in the last two axes; elements below diagonal ``k`` are set to 0.
 
-    Backward. As for ``tril``: the cotangent is cut in the same way.
+    Backward. As for ``tril``, the cotangent is masked in the same way.
 
     >>> import tinyattn as ta
     >>> ta.triu(ta.ones((2, 2)))
@@ -240,13 +243,13 @@ def triu_vjp(g, _out, _x, *, k=0):
 
 @with_numpys_arguments
 def concatenate(arrays, axis=0):
-    """Several tensors one after the other along ``axis``; None lays all their elements in one row.
+    """Join tensors along the existing axis ``axis``; None flattens them first.
 
     Args:
-        arrays: a sequence of tensors whose shapes agree on all other axes. One may occur twice.
+        arrays: a sequence of tensors whose shapes are equal on all other axes. A tensor may occur twice.
 
     Raises:
-        ValueError: if there are none, or their shapes do not agree.
+        ValueError: if there are none, or their shapes are not compatible.
 
     >>> import tinyattn as ta
     >>> ta.concatenate([ta.ones(2), ta.zeros(1)])
@@ -256,7 +259,7 @@ def concatenate(arrays, axis=0):
     if axis is None:
         return concatenate([reshape(x, (-1,)) for x in arrays])
     first = arrays[0]
-    axis = normalised_axis(axis, first.ndim)
+    axis = normalize_axis_index(axis, first.ndim)
     for position, x in enumerate(arrays):
         if x.ndim != first.ndim or _without(x.shape, axis) != _without(first.shape, axis):
             raise ValueError(
@@ -270,7 +273,7 @@ def concatenate(arrays, axis=0):
 def concatenate_arrays(*arrays, axis=0):
     """The rule of ``concatenate``.
 
-    Backward. Each input is a stretch of the output, and its cotangent is that stretch of the output's.
+    Backward. Each input is a slice of the output, and its cotangent is that slice of the output's.
     """
     return array_namespace(*arrays).concatenate(arrays, axis=axis)
 
@@ -278,13 +281,12 @@ def concatenate_arrays(*arrays, axis=0):
 @concatenate_arrays.vjp
 def concatenate_arrays_vjp(g, _out, *_arrays, position, axis=0):
     start = sum(x.shape[axis] for x in _arrays[:position])
-    stretch = slice(start, start + _arrays[position].shape[axis])
-    return g[(slice(None),) * axis + (stretch,)]
+    return g[(slice(None),) * axis + (slice(start, start + _arrays[position].shape[axis]),)]
 
 
 @with_numpys_arguments
 def stack(arrays, axis=0):
-    """Several tensors of one shape side by side along a new axis, at position ``axis`` of the result.
+    """Join tensors of equal shape along a new axis, at position ``axis`` of the result.
 
     Raises:
         ValueError: if there are none, or their shapes differ.
@@ -300,19 +302,19 @@ def stack(arrays, axis=0):
                 f"cannot stack: array {position} has shape {tuple(x.shape)}, "
                 f"expected that of array 0, {tuple(arrays[0].shape)}"
             )
-    axis = normalised_axis(axis, arrays[0].ndim + 1)
+    axis = normalize_axis_index(axis, arrays[0].ndim + 1)
     return concatenate([expand_dims(x, axis) for x in arrays], axis=axis)
 
 
 @with_numpys_arguments
 def split(x, indices_or_sections, axis=0):
-    """The parts of ``x`` along ``axis``, as a list of tensors that share its memory.
+    """Split ``x`` along ``axis`` into a list of views.
 
     Args:
-        indices_or_sections: into how many equal parts, or the positions at which to cut.
+        indices_or_sections: number of equal parts, or the positions at which to split.
 
     Raises:
-        ValueError: if the axis cannot be cut into equal parts.
+        ValueError: if the axis cannot be split into equal parts.
 
     >>> import tinyattn as ta
     >>> ta.split(ta.tensor([1.0, 2.0, 3.0, 4.0]), 2)
@@ -320,9 +322,8 @@ def split(x, indices_or_sections, axis=0):
     >>> ta.split(ta.tensor([1.0, 2.0, 3.0, 4.0]), [1])
     [Tensor([1.]), Tensor([2., 3., 4.])]
     """
-    if not isinstance(x, Tensor):
-        x = Tensor(x)
-    axis = normalised_axis(axis, x.ndim)
+    x = x if isinstance(x, Tensor) else Tensor(x)
+    axis = normalize_axis_index(axis, x.ndim)
     length = x.shape[axis]
     try:
         sections = operator.index(indices_or_sections)
@@ -332,7 +333,7 @@ def split(x, indices_or_sections, axis=0):
         if sections < 1 or length % sections:
             raise ValueError(
                 f"cannot split axis {axis} of shape {x.shape} into {sections} equal parts: "
-                f"its length {length} is not a multiple of {sections}; give the positions of the cuts instead"
+                f"its length {length} is not a multiple of {sections}; give the positions at which to split instead"
             )
         cuts = (
             range(length // sections, length, length // sections)
@@ -344,53 +345,20 @@ def split(x, indices_or_sections, axis=0):
     return [x[(*before, slice(start, end))] for start, end in zip(starts, ends)]
 
 
-def normalised_axis(axis, ndim):
-    """``axis`` counted from the front.
-
-    Raises:
-        AxisError: if there is no such axis; NumPy's error, an IndexError and a ValueError.
-
-    >>> normalised_axis(-1, 3)
-    2
-    """
-    axis = operator.index(axis)
-    if not -ndim <= axis < ndim:
-        raise np.exceptions.AxisError(
-            f"axis {axis} does not exist in an array with {ndim} axes: expected {-ndim} <= axis < {ndim}"
-        )
-    return axis % ndim
-
-
-def normalised_axes(axis, ndim):
-    """One axis or several, as a list, counted from the front.
-
-    Raises:
-        ValueError: if one occurs twice.
-
-    >>> normalised_axes((-1, 0), 3)
-    [2, 0]
-    """
-    axes = axis if isinstance(axis, (tuple, list)) else [axis]
-    axes = [normalised_axis(each, ndim) for each in axes]
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {axis} names an axis twice")
-    return axes
-
-
 def _check_matrices(x, name):
     if x.ndim < 2:
         raise ValueError(f"{name} needs matrices in the last two axes, got shape {tuple(x.shape)}")
 
 
 def _with_shape(x, device=None):
-    """``x``, or the tensor that a sequence or a number means."""
+    """``x`` itself, or a number or sequence as a tensor."""
     return x if hasattr(x, "shape") else Tensor(x, device=device)
 
 
 def _sequence_of_arrays(arrays, axis, name):
     if hasattr(axis, "shape"):
         raise TypeError(f"{name} takes the tensors as one sequence: {name}([x, y], axis=0)")
-    arrays = listed(arrays, f"the first argument of {name}()")  # of one tensor, its rows
+    arrays = listed(arrays, f"the first argument of {name}()")  # a tensor is a sequence of its rows
     if not arrays:
         raise ValueError(f"{name} needs at least one array, got an empty sequence")
     given = [getattr(x, "_data", x) for x in arrays if hasattr(x, "shape")]

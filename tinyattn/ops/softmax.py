@@ -1,19 +1,19 @@
-"""Softmax, its logarithm, and the log-sum-exp that both are built on.
+"""Softmax, log-softmax and log-sum-exp.
 
-All three start from e_i = exp(x_i - m) with the row's maximum m, which changes no quotient and keeps exp from
-overflowing. What infinite scores mean is settled there too: a score of -inf is a choice that does not exist, and has
-probability 0; scores of +inf share all of the probability; and where no choice exists, in a row of -inf only, every
-probability is 0, so that a row with nothing to attend to contributes nothing, forward and backward.
+All three start from e_i = exp(x_i - m) with the maximum m of the row, which cancels in quotients and prevents overflow.
+Infinite scores are defined there, too: a score of -inf (masked) has probability 0; scores of +inf share the probability
+equally; and in a row of -inf only, every probability is 0, so that a row with no allowed key contributes nothing to
+output or gradient.
 """
 
 from ..autograd import primitive
 from ..backend import array_namespace
+from .axes import with_reduced_axes
 from .conversion import at_least_float32, in_dtype_of, wide_floats
-from .reductions import with_reduced_axes
 
 
 def exponentials(x, axis):
-    """``exp(x - m)`` and the maximum ``m`` of the finite or positive scores of each row (0 where there are none).
+    """``exp(x - m)``, and the maximum ``m`` of the scores above -inf in each row (0 if there are none).
 
     >>> import numpy as np
     >>> exponentials(np.array([1000.0, 1000.0, -np.inf]), axis=-1)
@@ -21,9 +21,9 @@ def exponentials(x, axis):
     """
     xp = array_namespace(x)
     x = wide_floats(x)
-    m = (xp.max if x.size else xp.sum)(x, axis=axis, keepdims=True)  # of no scores, 0
+    m = (xp.max if x.size else xp.sum)(x, axis=axis, keepdims=True)  # 0 if there are no scores
     m = xp.where(m == -xp.inf, 0, m)  # -inf - -inf would be NaN
-    return xp.where(x == m, 1, xp.exp(x - m)), m  # and so would inf - inf
+    return xp.where(x == m, 1, xp.exp(x - m)), m  # inf - inf would be NaN, too
 
 
 @primitive
@@ -32,15 +32,15 @@ def softmax(x, /, axis=-1):
 
     Args:
         x: scores, of any shape.
-        axis: the axis, or the tuple of axes, along which the results add up to 1.
+        axis: the axis, or the tuple of axes, along which the results sum to 1.
 
-    y_i = exp(x_i - m) / sum_j exp(x_j - m)  with  m = max_j x_j, which changes nothing but keeps exp finite. The sum
-    is at least 1, the maximum's own term, except in a row of -inf only: there it is 0, and so is every y_i.
+    y_i = exp(x_i - m) / sum_j exp(x_j - m)  with  m = max_j x_j, which cancels but keeps exp finite. The sum is at
+    least 1, the term of the maximum, except in a row of -inf only: there it is 0, and so is every y_i.
 
     Backward. dy_i/dx_j = y_i (delta_ij - y_j). With the cotangent g of y,
         dx_j = sum_i g_i y_i (delta_ij - y_j) = y_j (g_j - sum_i g_i y_i):
-    every score is pulled by its own g less the average g under the distribution, so that the dx of a row sum to 0.
-    To shift all g of a row by the same number changes nothing: see ``relative_to_likeliest``.
+    y_j times the difference of g_j from the mean of g under the distribution, so that the dx of a row sum to 0. Adding
+    a constant to all g of a row does not change dx: see ``relative_to_likeliest``.
 
     Source: J. S. Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990), eq. 8.
 
@@ -62,10 +62,10 @@ def softmax_vjp(g, y, _x, *, axis=-1):
 
 
 def relative_to_likeliest(g, y, axis):
-    """The cotangent ``g`` of probabilities ``y`` less its own value at a class with y > 1/2, where there is one.
+    """The cotangent ``g`` of probabilities ``y`` minus its value at the class with y > 1/2, if there is one.
 
-    As the probability of a class nears 1, its g and the average g differ by less than their rounding. Relative to
-    itself its g is 0, exactly, and what the average still is are the small parts of the others.
+    As the probability of a class approaches 1, its g and the mean of g differ by less than their rounding error. After
+    the subtraction, its g is exactly 0, and the mean consists of the small contributions of the other classes.
 
     >>> import numpy as np
     >>> relative_to_likeliest(np.array([3.0, 5.0]), np.array([1.0, 1e-20]), -1)
@@ -82,11 +82,11 @@ def log_softmax(x, /, axis=-1):
 
     Args:
         x: scores, of any shape.
-        axis: the axis, or the tuple of axes, along which the probabilities add up to 1.
+        axis: the axis, or the tuple of axes, along which the probabilities sum to 1.
 
     y_i = x_i - log sum_j exp(x_j) = (x_i - m) - log sum_j exp(x_j - m)  with  m = max_j x_j.
-    A probability too small for the number format still has a logarithm; ``log(softmax(x))`` would be -inf there.
-    As the probabilities of a row of -inf are 0, their logarithms are -inf.
+    Probabilities that underflow to 0 have a finite logarithm; ``log(softmax(x))`` would be -inf there. For a row of
+    -inf, whose probabilities are 0, the logarithms are -inf.
 
     Backward. dy_i/dx_j = delta_ij - p_j with p = exp(y), so that
         dx_j = sum_i g_i (delta_ij - p_j) = g_j - p_j sum_i g_i.
@@ -111,17 +111,17 @@ def log_softmax_vjp(g, y, _x, *, axis=-1):
 
 
 def summing_to_zero(dx, p, axis):
-    """``dx``, whose sum is 0 in exact arithmetic, with minus the sum of the others at a class with p > 1/2.
+    """``dx`` with its element at the class with p > 1/2, if any, replaced so that all elements sum to 0.
 
-    As the probability of a class nears 1, its difference from 1 is less than its rounding, and with it the whole of
-    its dx. The others are small, and exact.
+    As the probability of a class approaches 1, its difference from 1, and so its dx, is less than the rounding error.
+    The dx of the other classes are small, and accurate.
 
     >>> import numpy as np
     >>> summing_to_zero(np.array([1 - 1.0, 1e-20]), np.array([1.0, 1e-20]), -1)
     array([-1.e-20,  1.e-20])
     """
     xp = array_namespace(dx)
-    likeliest = p > 0.5  # one class at most
+    likeliest = p > 0.5  # at most one class
     return xp.where(likeliest, -xp.sum(xp.where(likeliest, 0, dx), axis=axis, keepdims=True), dx)
 
 
@@ -136,8 +136,7 @@ def logsumexp(x, /, axis=None, keepdims=False):
 
     y = log sum_j exp(x_j) = m + log sum_j exp(x_j - m)  with  m = max_j x_j. For a row of -inf it is -inf.
 
-    Backward. dy/dx_j = exp(x_j) / sum_i exp(x_i) = softmax(x)_j: the gradient of the smooth maximum is the smooth
-    indicator of where the maximum is. For a row of -inf it is 0.
+    Backward. dy/dx_j = exp(x_j) / sum_i exp(x_i) = softmax(x)_j. For a row of -inf it is 0.
 
     >>> import tinyattn as ta
     >>> f"{ta.logsumexp(ta.tensor([1000.0, 1000.0])):.3f}"

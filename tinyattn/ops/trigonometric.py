@@ -1,4 +1,4 @@
-"""Circular and hyperbolic functions, element by element."""
+"""Trigonometric functions and the hyperbolic tangent, elementwise."""
 
 from ..autograd import primitive
 from ..backend import array_namespace
@@ -43,11 +43,11 @@ def cos_vjp(g, _out, x):
 
 @primitive
 def tanh(x, /):
-    """The hyperbolic tangent, elementwise: from -1 to 1.
+    """The hyperbolic tangent, elementwise.
 
     Backward. With y = s/c, s = sinh x, c = cosh x, s' = c and c' = s,
         dy/dx = (c c - s s) / c^2 = 1 - y^2.
-    Where y is rounded to 1 that difference is lost. It is computed as (1 + y) (1 - y) from y = 2 sigmoid(2x) - 1:
+    This loses all digits when y is rounded to 1. It is computed as (1 + y) (1 - y) with y = 2 sigmoid(2x) - 1:
         dy/dx = 2 sigmoid(2x) 2 sigmoid(-2x).
 
     >>> import tinyattn as ta

@@ -146,7 +146,7 @@ def _loss_and_gradients(model, shard):
     pieces = -(-inputs.size // TOKENS_AT_ONCE) if model.device == "cpu" else 1
     with use_random(Random(seed)), first_order():
         for rows in shards(len(inputs), pieces):
-            share = np.count_nonzero(targets[rows] != IGNORE_INDEX) / count
+            share = int(np.count_nonzero(targets[rows] != IGNORE_INDEX)) / count
             loss = batch_loss(model, inputs[rows], targets[rows])
             cotangent = None if share == 1 else np.asarray(share, loss.dtype)
             for leaf, gradient in gradient_map(loss, cotangent).items():
