@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyattn as ta
-from tinyattn.attention.ring import LoneRank, split_sequence
+from tinyattn.attention.ring import SelfCommunicator, split_sequence
 from tinyattn.kernels.portable.ring_attention import shard_positions
 
 from .equality import assert_equal_attention, draw, error_against_float64
@@ -35,7 +35,7 @@ def test_simulated_ring_equals_dense(length, ranks, layout, causal, random, devi
 
 
 def test_a_lone_rank_needs_no_mpi(random, device):
-    function = ring(communicator=LoneRank(), causal=True)
+    function = ring(communicator=SelfCommunicator(), causal=True)
     assert_equal_attention(function, dense(causal=True), draw(random, 6), random, device, 1e-12)
 
 
@@ -71,7 +71,7 @@ def test_errors_say_what_was_given(random):
 
 
 def test_split_sequence_gives_each_rank_its_positions():
-    part, positions = split_sequence(ta.tensor(np.arange(4.0)[:, None]), LoneRank())
+    part, positions = split_sequence(ta.tensor(np.arange(4.0)[:, None]), SelfCommunicator())
     assert part.numpy().ravel().tolist() == [0, 1, 2, 3] and len(positions) == 1
 
 

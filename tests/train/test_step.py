@@ -87,13 +87,13 @@ def test_a_batch_without_targets_that_count_has_gradient_zero(executor_of):
 def test_pieces_of_a_shard_add_up(monkeypatch, processes, executor_of):
     batch = make_batch(9)
     expected = whole(batch)
-    monkeypatch.setattr(step_module, "TOKENS_AT_ONCE", 16)
+    monkeypatch.setattr(step_module, "MICRO_BATCH_TOKENS", 16)
     assert_same(run(BatchStep(executor_of(make_model(), 2, processes)), batch), expected)
 
 
 @pytest.mark.parametrize(("device", "pieces"), [("cpu", 5), ("strict", 1)])
 def test_only_a_cpu_computes_a_batch_in_pieces(device, pieces, monkeypatch):
-    monkeypatch.setattr(step_module, "TOKENS_AT_ONCE", 16)
+    monkeypatch.setattr(step_module, "MICRO_BATCH_TOKENS", 16)
     model = make_model().to(device)
     shapes, original = [], model.loss
 

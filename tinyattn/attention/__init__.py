@@ -1,4 +1,4 @@
-"""The public attention function and the attention kinds that implement it."""
+"""The public attention function and the attention kinds that implement it; importing their modules registers them."""
 
 from . import dense, flash, linear, ring, window
 from .dispatch import scaled_dot_product_attention

@@ -19,7 +19,7 @@ from .masks import visible_keys
 
 @primitive
 def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    """For each query, the average of the values weighted by the match of their keys.
+    """For each query, the average of the values, weighted by the softmax of the scaled products q . k (the scores).
 
     Args:
         q: (..., queries, head_dim).
@@ -42,7 +42,7 @@ def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=
         S = scale Q K^T, a matrix product:           dQ = scale dS K          dK = scale dS^T Q
     A masked score has P = 0 and therefore dS = 0; in a row without visible keys all of dS is 0.
 
-    Each line recomputes P, so that nothing quadratic in the length is saved.
+    Each vector-Jacobian product recomputes P, so that nothing quadratic in the length is saved.
 
     Source: A. Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
 
@@ -79,7 +79,7 @@ def attention_vjp_v(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout
 
 
 def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
-    """dS, (..., queries, keys), from dO, (..., queries, value_dim)."""
+    """dS, (..., queries, keys), from ``g`` = dO, (..., queries, value_dim)."""
     weights = _weights(q, k, mask, causal, scale)
     dweights = g @ v.swapaxes(-1, -2)
     if dropout_p:
@@ -98,7 +98,7 @@ def _weights(q, k, mask, causal, scale):
 
 
 def _dropout_factors(weights, v, dropout_p, key):
-    """D, (..., queries, keys), with the leading axes of the weights and of the values broadcast."""
+    """D, (..., queries, keys), where the leading axes are those of the weights and the values, broadcast."""
     xp = array_namespace(weights)
     ones = xp.broadcast_to(xp.ones_like(weights), _weights_shape(weights, v))
     return dropout_by_key.rule(ones, p=dropout_p, key=key)
@@ -143,10 +143,10 @@ def dense_attention(
     weights = softmax(scores)
     if on_weights is not None:
         weights = on_weights(weights)
-    kept = weights
+    dropped = weights
     if dropout_p:
-        kept = dropout(broadcast_to(weights, _weights_shape(weights, v)), dropout_p)
-    return matmul(kept, v), weights
+        dropped = dropout(broadcast_to(weights, _weights_shape(weights, v)), dropout_p)
+    return matmul(dropped, v), weights
 
 
 DENSE = AttentionKind(

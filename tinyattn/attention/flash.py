@@ -1,13 +1,14 @@
 """FlashAttention: dense attention that never stores the n by n matrix of scores.
 
-The result is that of ``attention`` (``dense.py``); the kernel computes it tile by tile over the keys. For the tiles
-processed so far, each query has an output o over their keys and the log-sum-exp l of its scores. The next tile, with
-output o' and log-sum-exp l', updates them to
+``flash_attention`` calls the primitive ``attention`` (``dense.py``), whose kernel is FlashAttention: it computes the
+same result tile by tile over the keys. For the tiles processed so far, each query has an output o over their keys and
+the log-sum-exp l of its scores. The next tile, with output o' and log-sum-exp l', updates them to
 
     l <- log(e^l + e^l'),        o <- e^(l_old - l) o + e^(l' - l) o'.
 
 Forward saves o and l, one number per row. Backward recomputes each tile of weights as P = exp(S - l), and from it the
-tile's contribution to dQ, dK and dV. Memory is O(n) instead of O(n^2); the dropout mask is recomputed from a counter.
+tile's contribution to dQ, dK and dV. Memory is O(n) instead of O(n^2); a counter-based random generator recomputes the
+dropout mask.
 
 Kernels: ``kernels/cpu/attention.py``, and for other backends ``kernels/portable/attention.py``.
 
@@ -34,7 +35,7 @@ def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
 
 
 FLASH = AttentionKind("flash", flash_attention, is_exact=True)
-AUTO = AttentionKind("auto", flash_attention, is_exact=True)  # the fastest exact kind
+AUTO = AttentionKind("auto", flash_attention, is_exact=True)  # the default: the fastest exact kind
 
 register_kind(AUTO)
 register_kind(FLASH)

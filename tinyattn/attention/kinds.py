@@ -1,4 +1,4 @@
-"""Attention kinds and their registry.
+"""Attention kinds (the implementations that ``kind=`` selects) and their registry.
 
 Each kind is one object. Layers, recording, the explorer, the decoder, the command line and the checks query that
 object, so a new kind needs one file and one call of ``register_kind``.
@@ -64,10 +64,10 @@ class AttentionKind:
         options: further arguments of the function, name to ``Option``.
         visible: the visibility rule, ``visible(q_len, k_len, causal, **options)``: NumPy booleans (q_len, k_len), True
             where a query sees a key, or None if every query sees every key.
-        is_exact: whether the result equals that of dense attention up to rounding.
-        has_weights: whether the result is a softmax over the visible keys. It can then be computed densely too, which
-            is how weights are returned, recorded and shown.
-        prefix_state: the state class of a kind that can be computed from prefix sums, else None:
+        is_exact: whether the output equals that of dense attention up to rounding.
+        has_weights: whether the weights are a softmax over the visible keys. To return, record or show them, dense
+            attention then computes the same output with the visibility rule as its mask.
+        prefix_state: the decoding state of a kind that can be computed from prefix sums, a class; else None.
             ``prefix_state(**options).attend(q, k, v)`` adds new keys and returns the output of the queries at the
             same positions.
         needs_whole_sequence: whether the function requires as many queries as keys. New queries on a cache are then

@@ -108,14 +108,14 @@ def linear_attention(
         chunk: see ``causal_product``.
 
     Returns:
-        (..., queries, value_dim); 0 for a query without keys.
+        (..., queries, value_dim); 0 for a query without visible keys.
 
     >>> import tinyattn as ta
     >>> x = ta.ones((1, 4, 2))
     >>> linear_attention(x, x, x, causal=True).tolist()[0][3]
     [1.0, 1.0]
     """
-    f, h, u = _features(q, k, v, feature_map, scale)
+    f, h, u = _features(q, k, v, feature_map, scale)  # phi(q), phi(k), and v with a column of ones
     if mask is not None:
         h = where(mask.swapaxes(-1, -2), h, 0)
     if not causal:
@@ -133,13 +133,13 @@ def linear_attention(
 
 
 def _features(q, k, v, feature_map, scale):
-    """The features of queries and keys, and the values with a column of ones, which sums up the weights."""
+    """The features of queries and keys, and the values with a column of ones, which sums the weights."""
     f = feature_map(q if scale is None else q * scale)
     return f, feature_map(k), concatenate([v, ones_like(v[..., :1])], axis=-1)
 
 
 def _key_sums(h, u):
-    """The sums over keys: S, with z as the last column, (..., head_dim, value_dim + 1)."""
+    """The sums over keys, (..., head_dim, value_dim + 1): S, and z as the last column."""
     return matmul(swapaxes(h, -1, -2), u)
 
 

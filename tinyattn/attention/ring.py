@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd import primitive
 from ..backend import backend_of
-from ..kernels.portable.ring_attention import LoneRank as LoneRank
+from ..kernels.portable.ring_attention import SelfCommunicator as SelfCommunicator
 from ..kernels.portable.ring_attention import shard_positions
 from .dense import attention, score_scale
 from .kinds import AttentionKind, Option, register_kind
@@ -27,13 +27,14 @@ def ring_attention(q, k, v, /, *, ranks, layout, causal, scale):
         q, k, v: (..., length, head_dim), the whole sequence.
         ranks: number of ranks that the sequence is split over.
         layout: ``"contiguous"`` or ``"zigzag"``: see ``shard_positions``.
+        causal, scale: as for ``attention``.
     """
     return attention.rule(q, k, v, None, causal=causal, scale=scale)
 
 
-def _dense_cotangent(position, g, out, q, k, v, causal, scale):
+def _dense_cotangent(argument, g, out, q, k, v, causal, scale):
     parameters = {"causal": causal, "scale": scale}
-    return attention.cotangent(position, g, out, (q, k, v, None), parameters)
+    return attention.cotangent(argument, g, out, (q, k, v, None), parameters)
 
 
 @ring_attention.vjp("q")
@@ -59,24 +60,25 @@ def distributed_ring_attention(q, k, v, /, *, communicator, positions, causal, s
     rank must call it, forward and backward, in the same order.
 
     Backward. With K and V the gathered keys and values, dq is that of attention of this rank's queries over K and V.
-    A key contributes to the outputs of all ranks: each rank computes dK and dV for all keys, these are summed over the
-    ranks, and each rank keeps the rows of its own positions.
+    A key contributes to the outputs of all ranks: each rank computes dK and dV for all keys, and a reduce-scatter sums
+    them over the ranks and leaves each rank the rows of its own positions.
 
     Args:
         q, k, v: (..., own length, head_dim), the positions of this rank.
         communicator: mpi4py's interface: Get_rank, Get_size, allgather, allreduce, sendrecv.
         positions: the positions of each rank: see ``shard_positions``.
+        causal, scale: as for ``attention``, with positions in the whole sequence.
     """
     keys, values = _gathered(k, communicator), _gathered(v, communicator)
     mask = _position_mask(q, positions, communicator, causal)
     return attention.rule(q, keys, values, mask, causal=False, scale=scale)
 
 
-def _distributed_cotangent(which, g, out, q, k, v, communicator, positions, causal, scale):
+def _distributed_cotangent(argument, g, out, q, k, v, communicator, positions, causal, scale):
     keys, values = _gathered(k, communicator), _gathered(v, communicator)
     mask = _position_mask(q, positions, communicator, causal)
     parameters = {"causal": False, "scale": scale}
-    return attention.cotangent(which, g, out, (q, keys, values, mask), parameters)
+    return attention.cotangent(argument, g, out, (q, keys, values, mask), parameters)
 
 
 @distributed_ring_attention.vjp("q")
@@ -97,7 +99,7 @@ def distributed_ring_attention_vjp_v(g, out, q, k, v, *, communicator, positions
 
 
 def _gathered(x, communicator):
-    """The parts of all ranks, concatenated along the length."""
+    """All-gather: the parts of all ranks, concatenated along the length."""
     if getattr(x, "is_tensor", False):
         raise NotImplementedError(
             "second-order gradients across MPI ranks are not supported: use kind='ring' without a communicator"
@@ -108,15 +110,16 @@ def _gathered(x, communicator):
 
 
 def _own_part_of_sum(x, positions, communicator):
-    """This rank's rows of the sum of ``x`` over the ranks."""
+    """Reduce-scatter: this rank's rows of the sum over the ranks of ``x``, (..., whole length, dim)."""
     backend = backend_of(x)
     total = sum(communicator.allgather(np.ascontiguousarray(backend.to_host(x))))
-    start = sum(len(held) for held in positions[: communicator.Get_rank()])
+    start = sum(len(part) for part in positions[: communicator.Get_rank()])
     own = slice(start, start + len(positions[communicator.Get_rank()]))
     return backend.asarray(total[..., own, :])
 
 
 def _position_mask(like, positions, communicator, causal):
+    """The causal mask of this rank's queries, (own length, whole length), on the device of ``like``; or None."""
     if not causal:
         return None
     queries = positions[communicator.Get_rank()]
@@ -127,7 +130,7 @@ def split_sequence(x, communicator, layout="zigzag"):
     """This rank's part of the whole sequence ``x``, (..., length, dim), and the positions of each rank.
 
     >>> import tinyattn as ta
-    >>> part, positions = split_sequence(ta.ones((4, 2)), LoneRank())
+    >>> part, positions = split_sequence(ta.ones((4, 2)), SelfCommunicator())
     >>> part.shape, positions
     ((4, 2), [array([0, 1, 2, 3])])
     """
@@ -166,9 +169,9 @@ def ring_over_sequence(
         return ring_attention(q, k, v, ranks=ranks, layout=layout, causal=causal, scale=scale)
     lengths = communicator.allgather(q.shape[-2])
     positions = shard_positions(sum(lengths), communicator.Get_size(), layout)
-    if [len(held) for held in positions] != lengths:
+    if [len(part) for part in positions] != lengths:
         raise ValueError(
-            f"the ranks have {lengths} positions, expected {[len(held) for held in positions]} for the {layout} "
+            f"the ranks have {lengths} positions, expected {[len(part) for part in positions]} for the {layout} "
             "layout: split the sequence with split_sequence()"
         )
     return distributed_ring_attention(

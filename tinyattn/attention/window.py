@@ -1,4 +1,4 @@
-"""Sliding-window attention with global tokens: each query sees w keys near it and the g first keys.
+"""Sliding-window attention with global tokens: each query sees w keys near it and the first g keys.
 
 The sequence is cut into blocks about as long as the window. The keys that the queries of a block can see are in
 that block and the adjacent ones, so that all scores of a block are one small matrix: time and memory are
@@ -24,7 +24,7 @@ def sees(query, key, causal, window, global_tokens):
     """Whether the query at one position sees the key at another; positions are integer arrays that broadcast.
 
     A query sees ``window`` keys. If causal, they are the latest ones, including its own; otherwise (window - 1) // 2
-    of them come after its own and the rest before. All queries see the ``global_tokens`` first keys; if not causal,
+    of them come after its own and the rest before. All queries see the first ``global_tokens`` keys; if not causal,
     the queries at these positions see all keys.
 
     >>> sees(np.array(4), np.arange(9), causal=False, window=4, global_tokens=1).astype(int)
@@ -51,7 +51,7 @@ def visible_in_window(queries, keys, causal, window, global_tokens):
 
 
 class Band:
-    """The band matrix of scores: the blocks of a sequence, and the keys that the queries of each block see.
+    """The layout of the scores as a block-banded matrix: the blocks of a sequence, and the keys in reach of each block.
 
     If blocks would save nothing, as for a window as long as the sequence, the sequence is one block.
 
@@ -80,8 +80,8 @@ class Band:
         local = start + self.neighbours[0] * self.block + np.arange(self.reach - self.shared)
         # Position ``length`` marks keys outside the sequence and global keys, which count once.
         local = np.where((local >= self.shared) & (local < length), local, length)
-        everywhere = np.broadcast_to(np.arange(self.shared), (self.blocks, 1, self.shared))
-        key = np.concatenate([everywhere, local], axis=-1)  # (blocks, 1, reach)
+        shared = np.broadcast_to(np.arange(self.shared), (self.blocks, 1, self.shared))
+        key = np.concatenate([shared, local], axis=-1)  # (blocks, 1, reach)
         # Padding queries see nothing: an infinite key would make their weights NaN, and with them all gradients.
         exists = (query < length) & (key < length)
         self._mask = exists & sees(query, key, **rule)
@@ -100,7 +100,7 @@ class Band:
         return mask & keys.swapaxes(-1, -2)
 
     def in_reach(self, x):
-        """(..., length, dim) as (..., blocks, reach, dim): the rows of the keys in reach."""
+        """Gather the rows of the keys in reach: (..., length, dim) to (..., blocks, reach, dim)."""
         xp = array_namespace(x)
         blocks = split_into_blocks(x, self.block)
         parts = [_shifted(blocks, -offset) for offset in self.neighbours]
@@ -111,18 +111,18 @@ class Band:
         return xp.concatenate(parts, axis=-2)
 
     def from_reach(self, x):
-        """The adjoint of ``in_reach``: every copy of a row is added to it."""
+        """Scatter-add, the adjoint of ``in_reach``: (..., blocks, reach, dim) to (..., length, dim)."""
         xp = array_namespace(x)
         parts = []
-        for place, offset in enumerate(self.neighbours):
-            start = self.shared + place * self.block
+        for number, offset in enumerate(self.neighbours):
+            start = self.shared + number * self.block
             parts.append(_shifted(x[..., start : start + self.block, :], offset))
         total = join_blocks(sum(parts[1:], parts[0]), self.length)
         if not self.shared:
             return total
         shared = xp.sum(x[..., : self.shared, :], axis=-3)  # (..., global_tokens, dim)
-        beyond = xp.zeros_like(total[..., self.shared :, :])
-        return total + xp.concatenate([shared, beyond], axis=-2)
+        zeros = xp.zeros_like(total[..., self.shared :, :])
+        return total + xp.concatenate([shared, zeros], axis=-2)
 
 
 def _shifted(blocks, by):
@@ -138,7 +138,7 @@ def _shifted(blocks, by):
 
 @primitive
 def window_attention(q, k, v, key_mask, /, *, window, global_tokens, causal, scale):
-    """Attention of each query over the keys in its window and the global keys.
+    """Attention of each query over the keys in its window and the global keys, block by block (see ``Band``).
 
     With P the softmax of the scores S = scale q k^T over the keys in reach, out = P V.
 
@@ -148,6 +148,8 @@ def window_attention(q, k, v, key_mask, /, *, window, global_tokens, causal, sca
     Args:
         q, k, v: (..., length, head_dim), all of the same length.
         key_mask: boolean (..., 1, length), True where a key may be attended to, or None.
+        window, global_tokens, causal: see ``sees``.
+        scale: the factor of the scores.
     """
     band = Band(q.shape[-2], window, global_tokens, causal)
     return join_blocks(_weights(band, q, k, key_mask, scale) @ band.in_reach(v), band.length)
@@ -182,14 +184,14 @@ def _weights(band, q, k, key_mask, scale):
 
 
 def _score_cotangent(band, g, q, k, v, key_mask, scale):
-    """dS, (..., blocks, block, reach), from g, (..., length, head_dim)."""
+    """dS, (..., blocks, block, reach), from ``g``, the cotangent of the output, (..., length, head_dim)."""
     weights = _weights(band, q, k, key_mask, scale)
     dweights = split_into_blocks(g, band.block) @ band.in_reach(v).swapaxes(-1, -2)
     return softmax_vjp(dweights, weights, None)
 
 
 def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tokens):
-    """The function of ``kind="window"``: each query sees the keys near it and the ``global_tokens`` first keys.
+    """The function of ``kind="window"``: each query sees the keys near it and the first ``global_tokens`` keys.
 
     Args:
         q: (..., queries, head_dim); k, v: (..., keys, head_dim).
@@ -198,7 +200,7 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
 
     Returns:
-        (..., queries, head_dim); 0 for a query without keys.
+        (..., queries, head_dim); 0 for a query without visible keys.
 
     Raises:
         ValueError: if the number of queries does not match the number of keys.
@@ -222,8 +224,9 @@ def sliding_window_attention(q, k, v, *, mask, causal, scale, window, global_tok
     )
     if causal or not global_tokens:
         return out
-    everywhere = attention(q[..., :global_tokens, :], k, v, mask, causal=False, scale=scale)
-    return concatenate([everywhere, out[..., global_tokens:, :]], axis=-2)
+    # The global queries see all keys, not only those in reach: dense attention replaces their rows.
+    global_out = attention(q[..., :global_tokens, :], k, v, mask, causal=False, scale=scale)
+    return concatenate([global_out, out[..., global_tokens:, :]], axis=-2)
 
 
 def _last_queries(q, k, v, mask, scale, window, global_tokens):

@@ -90,7 +90,7 @@ def _run(options, source, processes):
             trainer = resume(source.resume, options, processes)
         except FinishedRunError as error:
             run = error.run
-            if processes.from_first(lambda: (run.path / "loss.png").exists()):
+            if processes.broadcast(lambda: (run.path / "loss.png").exists()):
                 raise
             return _draw_later(run) if processes.is_first else 0
     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..kernels.portable.ring_attention import LoneRank
+from ..kernels.portable.ring_attention import SelfCommunicator
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,12 @@ CASES = {
     "distributed_ring_attention": [
         Case(
             _SQUARE,
-            {"communicator": LoneRank(), "positions": [np.arange(5)], "causal": True, "scale": 0.6},
+            {
+                "communicator": SelfCommunicator(),
+                "positions": [np.arange(5)],
+                "causal": True,
+                "scale": 0.6,
+            },
             order=1,
         ),
     ],

@@ -15,7 +15,7 @@ from ..sampling import generate
 from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel import available_cores
-from .parallel.mpi import Processes
+from .parallel.mpi import ProcessGroup
 from .storage.arrays import check_arrays, check_finite
 from .storage.errors import DamagedFileError, RunWarning
 from .storage.run_directory import RunDirectory
@@ -45,12 +45,12 @@ def begin(config, out=None, processes=None):
     Args:
         config: ``TrainConfig``.
         out: the run's directory; by default ``config.run.out``, or a new one under ``runs/``.
-        processes: ``Processes`` that train together; this one alone by default.
+        processes: a ``ProcessGroup``, the MPI processes that train together; this one alone by default.
 
     Raises:
         InputError: if the text, device or directory cannot be used, or another process has locked the directory.
     """
-    processes = processes or Processes()
+    processes = processes or ProcessGroup()
     check_device(config.run.device)
     config = _with_workers(config, processes.size)
     dataset = CharDataset.load(
@@ -67,7 +67,7 @@ def begin(config, out=None, processes=None):
         path = out or config.run.out or new_directory(config)
         return RunDirectory.create(path, config, dataset.vocabulary)
 
-    run = processes.from_first(create)
+    run = processes.broadcast(create)
     try:
         return _trainer(config, run, dataset, model, streams, processes)
     except BaseException:
@@ -83,21 +83,21 @@ def resume(path, options=None, processes=None):
     Args:
         path: the run's directory.
         options: dict of options to change; only those in ``CHANGEABLE`` may.
-        processes: ``Processes`` that train together; this one alone by default.
+        processes: a ``ProcessGroup``, the MPI processes that train together; this one alone by default.
 
     Raises:
         InputError: if there is no run, another process trains it, an option may not change, the text has changed, or
             the saved state is damaged or does not match the model.
         FinishedRunError: if all steps are done.
     """
-    processes = processes or Processes()
+    processes = processes or ProcessGroup()
 
     def open_locked():
         run = RunDirectory.open(path)
         run.lock()
         return run
 
-    run = processes.from_first(open_locked)
+    run = processes.broadcast(open_locked)
     try:
         return _resume(run, options or {}, processes)
     except BaseException:

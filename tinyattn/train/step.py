@@ -11,15 +11,15 @@ from ..backend import Random, get_backend, use_random
 from ..ops.losses import IGNORE_INDEX
 from .parallel.executor import shards
 
-# Tokens per forward and backward pass on a CPU; bounds the memory of the activations (gradient accumulation).
-TOKENS_AT_ONCE = 4096
+# Tokens per micro-batch on a CPU: gradient accumulation bounds the memory of the activations.
+MICRO_BATCH_TOKENS = 4096
 
 
 class BatchStep:
     """Computes the loss of a batch and stores the gradients in ``.grad`` of the parameters.
 
-    The loss is the mean over all targets that count, so the weight of a shard is its number of them. The gradients
-    equal those of the whole batch up to rounding.
+    The loss is the mean over the counted targets: those that differ from ``IGNORE_INDEX``. The weight of a shard is
+    therefore its number of counted targets. The gradients equal those of the whole batch up to rounding.
 
     Args:
         executor: an ``Executor`` of a model with ``loss(ids, targets)``, the mean loss of a batch.
@@ -66,16 +66,16 @@ class BatchStep:
 
         Args:
             inputs: ids, NumPy integers (batch, length).
-            targets: ids of the same shape; those equal to ``IGNORE_INDEX`` do not count.
+            targets: ids of the same shape, or ``IGNORE_INDEX``.
             key: integer that seeds the random draws of the pass (dropout), together with the shard's number.
 
         Raises:
-            Exception: the first error in the order of the shards, after all workers have stopped.
+            Exception: the first error in the order of the shards, after the calls in all workers have ended.
         """
         for parameter in self.parameters:
             parameter.grad = None
         for gradient in self._gradients.values():
-            gradient.bump_version()
+            gradient.bump_version()  # it is overwritten below
         count = self._count(targets)
         parts = [
             (inputs[rows], targets[rows], count, (key, number))
@@ -98,15 +98,16 @@ class BatchStep:
         return loss
 
     def _count(self, targets):
-        """The number of targets that count in all processes; at least 1, to divide by."""
+        """The number of counted targets in all processes; at least 1, since it is a divisor."""
         count = int(np.count_nonzero(targets != IGNORE_INDEX))
         if self.communicator is not None:
             count = self.communicator.allreduce(count)
         return max(count, 1)
 
     def _accumulate(self, total, gradients):
-        """Add a shard's gradients ``{leaf: array}`` to the sum over earlier shards."""
+        """Add a shard's gradients ``{leaf: array}`` to the sum ``total`` over earlier shards, in-place."""
         if not total and self.model.device != "cpu":
+            # One copy per buffer of the optimizer, instead of one per parameter.
             for optimizer in self.optimizers:
                 for parameter in optimizer.copy_gradients(gradients):
                     total[parameter] = self._gradients[parameter]._data
@@ -139,22 +140,22 @@ def _loss_and_gradients(model, shard):
     """The contribution of a shard to the mean loss and its gradients ``{leaf: array}``, with gradient accumulation.
 
     Args:
-        shard: ids and targets (rows, length), the number of targets that count in the whole batch, and the seed.
+        shard: ids and targets (rows, length), the number of counted targets in the whole batch, and the seed.
     """
     inputs, targets, count, seed = shard
     total, gradients = 0.0, {}
-    pieces = -(-inputs.size // TOKENS_AT_ONCE) if model.device == "cpu" else 1
+    micro_batches = -(-inputs.size // MICRO_BATCH_TOKENS) if model.device == "cpu" else 1
     with use_random(Random(seed)), first_order():
-        for rows in shards(len(inputs), pieces):
-            share = int(np.count_nonzero(targets[rows] != IGNORE_INDEX)) / count
+        for rows in shards(len(inputs), micro_batches):
+            weight = int(np.count_nonzero(targets[rows] != IGNORE_INDEX)) / count
             loss = batch_loss(model, inputs[rows], targets[rows])
-            cotangent = None if share == 1 else np.asarray(share, loss.dtype)
+            cotangent = None if weight == 1 else np.asarray(weight, loss.dtype)
             for leaf, gradient in gradient_map(loss, cotangent).items():
                 if leaf in gradients:
                     gradients[leaf] += gradient
                 else:
                     gradients[leaf] = gradient
-            total += (float(loss.item()) if model.device == "cpu" else loss.detach()) * share
+            total += (float(loss.item()) if model.device == "cpu" else loss.detach()) * weight
     return total, gradients
 
 

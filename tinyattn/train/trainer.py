@@ -44,7 +44,7 @@ class Trainer:
         optimizers: ``Optimizers`` of the model's parameters.
         step_function: ``BatchStep`` of the model.
         streams: dict of name to ``Random``: batches, masks, dropout, samples.
-        processes: ``Processes`` that train together.
+        processes: a ``ProcessGroup``, the MPI processes that train together.
 
     Attributes:
         step: steps done.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinyattn.train.config import make_config
-from tinyattn.train.parallel.mpi import Processes, launched_processes, rank_key
+from tinyattn.train.parallel.mpi import ProcessGroup, launched_processes, rank_key
 from tinyattn.train.session import begin
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
@@ -36,14 +36,16 @@ class Rank:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_the_shares_cover_every_row_once(size):
-    rows = np.concatenate([np.arange(12)[Processes(Rank(r, size)).rows(12)] for r in range(size)])
+    rows = np.concatenate(
+        [np.arange(12)[ProcessGroup(Rank(r, size)).rows(12)] for r in range(size)]
+    )
     assert rows.tolist() == list(range(12))
 
 
 def test_the_first_process_keeps_its_own_object_and_the_others_get_copies():
     made = [7]  # such as a run whose lock it holds
-    assert Processes(Rank(0, 2)).from_first(lambda: made) is made
-    assert Processes(Rank(1, 2)).from_first(lambda: made) == [7]
+    assert ProcessGroup(Rank(0, 2)).broadcast(lambda: made) is made
+    assert ProcessGroup(Rank(1, 2)).broadcast(lambda: made) == [7]
 
 
 def test_every_process_has_random_draws_of_its_own():
@@ -56,7 +58,7 @@ def test_alone_where_no_launcher_says_otherwise(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     alone = launched_processes()
     assert (alone.size, alone.rank, alone.communicator) == (1, 0, None)
-    assert alone.from_first(lambda: 3) == 3
+    assert alone.broadcast(lambda: 3) == 3
     assert alone.any(True) and not alone.any(False)
 
 

@@ -93,8 +93,8 @@ def run_together(coroutines):
     return results
 
 
-class LoneRank:
-    """A communicator of one rank, without MPI: what a program that was started alone talks to."""
+class SelfCommunicator:
+    """A communicator with one rank, like ``MPI.COMM_SELF``, that does not need MPI."""
 
     def Get_rank(self):
         return 0

@@ -6,9 +6,11 @@
 ``ForkExecutor``        forked worker processes, each with its own GIL (Linux)
 ======================  ==============================================================
 
-``make_executor`` chooses one when training starts. Results are bit-identical for the same number of workers.
+``make_executor`` chooses one when training starts. For the same number of workers, all executors give bit-identical
+results.
+
 ``train/step.py`` shards a batch among the workers, ``Optimizer.step(executor)`` the parameter updates, and
-``Executor.map`` the batches of an evaluation. Each MPI process (``mpi.py``) has its own executor.
+``Executor.map`` the batches of an evaluation. With MPI (``mpi.py``), each process has its own executor.
 """
 
 from . import forks
@@ -30,12 +32,12 @@ __all__ = [
 
 
 def make_executor(model, workers=None, communicator=None):
-    """Make the fastest executor available; ``executor.fallback`` is the reason if that is not ``ForkExecutor``.
+    """Make the fastest executor available; ``executor.fallback`` says why threads are used if processes cannot be.
 
     Args:
         model: a module. On a GPU there is one worker.
         workers: number of workers; ``available_cores()`` by default.
-        communicator: of the MPI processes that train together, or None.
+        communicator: an MPI communicator, or None. MPI processes do not fork: their workers are threads.
 
     Raises:
         ValueError: for fewer than one worker.
@@ -57,5 +59,5 @@ def make_executor(model, workers=None, communicator=None):
     return ThreadExecutor(model, workers, fallback)
 
 
-def _shape(model, item):
+def _shape(model, item):  # for the doctest: worker processes need a module-level function
     return model.weight.shape, item

@@ -6,7 +6,7 @@ import threading
 from ...backend import blas
 
 _lock = threading.Lock()
-_active = 0  # number of blocks that are active
+_active = 0  # number of ``with`` blocks entered and not yet left
 _controller = None
 _limit = None
 
@@ -24,7 +24,9 @@ def blas_limit(threads):
             _limit = _set_limit(threads)
         _active += 1
     try:
-        with blas.one_thread() if threads == 1 else contextlib.nullcontext():
+        with (
+            blas.one_thread() if threads == 1 else contextlib.nullcontext()
+        ):  # for ``blas.has_one_thread``
             yield
     finally:
         with _lock:

@@ -8,7 +8,7 @@ from pathlib import Path
 def available_cores():
     """The number of CPU cores this process may use, at least 1.
 
-    The least of three: the cores of its CPU affinity, the CPU quota of its container (rounded to whole cores), and
+    The minimum of the cores of its CPU affinity, the CPU quota of its container (rounded to whole cores), and
     ``OMP_NUM_THREADS`` if that is set.
     """
     try:

@@ -14,7 +14,7 @@ class Executor:
 
     Attributes:
         model, workers: as given.
-        fallback: the reason, for the user, if a slower executor was chosen than requested; otherwise None.
+        fallback: a message for the user that says why a slower executor was chosen; None if it was not.
     """
 
     fallback = None
@@ -28,14 +28,14 @@ class Executor:
         """Call ``function(model, item)`` for each item, the first in this thread and each other one in its own worker.
 
         Args:
-            function: picklable (a function of a module). Returns ``(value, gradients)``: a picklable object, and a dict
-                ``{parameter: array}``.
+            function: picklable (a module-level function). Returns ``(value, gradients)``: a picklable object, and a
+                dict ``{parameter: array}``.
             items: picklable objects, at most one per worker.
             receive: called in this thread with each result, in the order of the items, while later ones are computed.
                 Arrays in a result may be overwritten by the next call.
 
         Raises:
-            Exception: the first error in the order of the items, after all workers have stopped.
+            Exception: the first error in the order of the items, after the calls in all workers have ended.
         """
         raise NotImplementedError
 
@@ -43,7 +43,7 @@ class Executor:
         """Call ``function(item)`` for each item in any free worker; the calls must write to different arrays.
 
         Args:
-            function: picklable (a function of a module, or a partial of one).
+            function: picklable (a module-level function, or a partial of one).
             items: a list of picklable objects.
 
         Raises:
@@ -64,13 +64,14 @@ class Executor:
         return results
 
     def share(self, optimizer):
-        """Make the arrays of an optimizer of the model's parameters writable for all workers (shared memory)."""
+        """Move the arrays of an optimizer to memory that all workers can write to; does nothing unless workers fork."""
 
     def close(self):
         """Stop the workers; a later call starts new ones."""
 
 
 def _values(model, part):
+    """``map`` for one worker: the values of its items, and no gradients."""
     function, items = part
     return [function(model, item) for item in items], {}
 

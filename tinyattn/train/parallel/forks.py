@@ -2,8 +2,8 @@
 
 Trade-offs: a worker is a copy of this process at the time of the fork. Before each call it receives the parameters'
 values and requires_grad flags, the train/eval modes and the grad mode. It does not see other changes of the model, such
-as a new hook or dropout rate, and has its own default random stream. Values and gradients are in shared memory, so that
-little goes through the pipes. ``fork`` is safe on Linux only.
+as a new hook or dropout rate, and has its own default random stream. Values and gradients are in shared memory; the
+pipes carry only small messages. ``fork`` is safe on Linux only.
 """
 
 import atexit
@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 import weakref
-from multiprocessing import util  # noqa: F401  registers its exit function before ours
+from multiprocessing import util  # noqa: F401  registers its exit function before ours, which then runs first
 
 import numpy as np
 
@@ -26,14 +26,15 @@ from .executor import Executor
 from .index_queue import IndexQueue
 
 _ALIGNMENT = 64  # bytes: each array begins a cache line
-_EXIT_TIMEOUT = 5.0  # s
+_EXIT_TIMEOUT = 5.0  # s, to wait for the exit code of a worker that closed its pipe
 
-# Batch systems and service managers send these to all processes of a job. Workers ignore them, so that the first
-# process can save. Windows has only the first two.
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
-_IGNORED_SIGNALS = {getattr(signal, name, signal.SIGINT) for name in _NAMES}
+# Batch systems and service managers send these signals to all processes of a job. Workers ignore them, so that the
+# calling process can save the run. Windows, where this module is imported but not used, has only the first two.
+_SIGNAL_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+_IGNORED_SIGNALS = {getattr(signal, name, signal.SIGINT) for name in _SIGNAL_NAMES}
 
-# Locked during a fork: a worker forked at the same time would inherit the child end of the new pipe and keep it open.
+# Locked during a fork: a worker that another thread forks at the same time would inherit the child end of the new pipe
+# and keep it open.
 _forking = threading.Lock()
 _open_pipes = weakref.WeakSet()
 
@@ -68,7 +69,8 @@ class ForkExecutor(Executor):
 
     Raises (``run``, ``for_each`` and ``map``):
         WorkerError: if a worker cannot be forked, or has died. The next call forks new ones.
-        RuntimeError: if a parameter has another shape or dtype than before, or inside ``watch_operations``.
+        RuntimeError: if a parameter has another shape or dtype than before, or inside
+            ``autograd.modes.watch_operations``.
     """
 
     def __init__(self, model, workers):
@@ -78,10 +80,10 @@ class ForkExecutor(Executor):
         self._processes = []
         self._queue = IndexQueue()
 
-    def run(self, function, items, receive, copy_arrays=True):
+    def run(self, function, items, receive, copy_arrays=True):  # copy_arrays: see ``messages.pack``
         busy = []
         try:
-            with blas_limit(self.blas_threads):
+            with blas_limit(self.blas_threads):  # workers forked in the block inherit the limit
                 if len(items) > 1:
                     busy = self._start(len(items) - 1)
                     state = self._share_parameters()
@@ -90,8 +92,8 @@ class ForkExecutor(Executor):
                 error = None
                 try:
                     receive(function(self.model, items[0]))
-                except Exception as first:
-                    error = first
+                except Exception as own_error:
+                    error = own_error
                 for worker in busy:
                     (value, present), failure = worker.receive()
                     if error is None:
@@ -152,7 +154,7 @@ class ForkExecutor(Executor):
         if mode.watch is not None:
             raise RuntimeError("operations in worker processes cannot be watched: use one worker")
         return (
-            mode._replace(outer=None),
+            mode._replace(outer=None),  # a worker has no enclosing block to return to
             [module.training for module in self._modules],
             [parameter.requires_grad for parameter in self._parameters],
         )
@@ -196,7 +198,13 @@ class ForkExecutor(Executor):
 
 
 class _Worker:
-    """A forked process, the pipe to it, and the shared memory for its gradients."""
+    """A forked process, the pipe to it, and the shared memory for its gradients.
+
+    Args:
+        number: for messages; the calling thread is worker 0.
+        gradients: one array for each parameter, in shared memory.
+        serve: called in the process with this object; the process ends when it returns.
+    """
 
     def __init__(self, number, gradients, serve):
         self.number = number
@@ -211,7 +219,7 @@ class _Worker:
             # Python warns that other threads may hold locks during the fork. A worker only computes: the pool
             # replaces its lock (reset_after_fork), and BLAS stops its threads before a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Blocked until the worker ignores them.
+            # The process starts with these signals blocked, until it ignores them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
             try:
                 self._process.start()

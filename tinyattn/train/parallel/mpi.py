@@ -1,4 +1,4 @@
-"""Data-parallel training with MPI: each process computes a shard of every batch; rank 0 writes the run.
+"""Data-parallel training with MPI: each process computes a shard of every batch; rank 0 writes the run directory.
 
 ``mpiexec -n 2 tinyattn train`` starts the same program twice. Both draw the same weights and batches from the same
 random streams, so that only gradients are communicated.
@@ -14,13 +14,13 @@ import numpy as np
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 
 
-class Processes:
+class ProcessGroup:
     """The MPI processes that train together; this process alone if there is no communicator.
 
     Args:
         communicator: an mpi4py communicator, or None.
 
-    >>> alone = Processes()
+    >>> alone = ProcessGroup()
     >>> alone.is_first, alone.rows(12)
     (True, slice(0, 12, None))
     """
@@ -32,15 +32,15 @@ class Processes:
 
     @property
     def is_first(self):
-        """Whether this is rank 0, which writes the run and shows progress."""
+        """Whether this is rank 0, which writes the run directory and shows progress."""
         return self.rank == 0
 
     def rows(self, count):
         """This process's shard of ``count`` rows, a slice."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
-    def from_first(self, function):
-        """Broadcast ``function()`` of rank 0: returns the value itself in rank 0, a copy in the others."""
+    def broadcast(self, function):
+        """Broadcast the result of ``function()`` in rank 0: returns the value itself there, a copy in other ranks."""
         value = function() if self.is_first else None
         copy = value if self.communicator is None else self.communicator.bcast(value)
         return value if self.is_first else copy
@@ -64,14 +64,14 @@ def launched_processes():
     """The processes that an MPI launcher started, or this one alone."""
     sizes = [os.environ.get(name, "") for name in _SIZE_VARIABLES]
     if max(int(size) if re.fullmatch("[0-9]{1,9}", size) else 1 for size in sizes) <= 1:
-        return Processes()
+        return ProcessGroup()
     from mpi4py import MPI
 
-    return Processes(MPI.COMM_WORLD)
+    return ProcessGroup(MPI.COMM_WORLD)
 
 
 def rank_key(key, rank):
-    """The random key of one process, derived from the key that all share.
+    """The random key (seed) of one process, derived from the key that all processes share.
 
     >>> rank_key(7, 0), rank_key(7, 1) == rank_key(7, 0)
     (7, False)

@@ -19,7 +19,7 @@ class ThreadExecutor(Executor):
     Args:
         model: a module.
         workers: number of threads, the calling one included.
-        fallback: reason for choosing threads, for the user, or None.
+        fallback: see ``Executor``.
 
     >>> import tinyattn as ta
     >>> executor = ThreadExecutor(ta.nn.Linear(2, 3), workers=2)
