@@ -1,4 +1,4 @@
-"""Values are checked against the annotations of their fields, and a refusal names field, range and value."""
+"""Validation of dataclass fields against their annotations."""
 
 import dataclasses
 from typing import Annotated, Literal
@@ -47,11 +47,11 @@ def test_values_within_their_range_pass(values):
         ({"bias": 1}, "bias must be true or false, given 1"),
     ],
 )
-def test_other_values_are_refused(values, message):
+def test_other_values_are_refused_with_field_range_and_value(values, message):
     with pytest.raises(ValueError, match=message):
         check_ranges(Settings(**values))
 
 
-def test_a_message_spells_names_as_asked():
+def test_field_names_are_formatted_by_spell():
     with pytest.raises(ValueError, match=r"^LAYERS must be"):
         check_ranges(Settings(layers=0), str.upper)

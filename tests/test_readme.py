@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The programs, outputs and names in the README are correct."""
 
 import contextlib
 import functools
@@ -29,7 +29,7 @@ def output_of(*arguments):
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_its_programs_run_in_turn(tmp_path, monkeypatch):
+def test_the_programs_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = tmp_path / "text.txt"
     text.write_text("O Romeo, Romeo! wherefore art thou Romeo?\n" * 40)
@@ -51,7 +51,7 @@ def test_its_programs_run_in_turn(tmp_path, monkeypatch):
         "gradcheck examples/gradients/.* --mutants",
     ],
 )
-def test_its_printed_lines_are_printed(command):
+def test_the_outputs_are_printed(command):
     shown = re.search(rf"    \$ tinyattn ({command}.*)\n((?:    .*\n|\n(?=    ))+)", README)
     lines = [line[4:].rstrip() for line in shown[2].splitlines()]
     printed = output_of(*shlex.split(shown[1]))
@@ -59,12 +59,12 @@ def test_its_printed_lines_are_printed(command):
     assert not missing
 
 
-def test_the_pictures_it_shows_exist():
+def test_the_pictures_exist():
     paths = re.findall(r"!\[[^]]*\]\(([^)]+)\)", README)
     assert paths and all((Path(__file__).parents[1] / path).exists() for path in paths)
 
 
-def test_what_it_says_to_those_who_come_from_pytorch_exists():
+def test_the_names_for_pytorch_users_exist():
     table = README.partition("## Coming from PyTorch")[2].partition("\n## ")[0]
     names = set(re.findall(r"`[^`]*?\bta\.([a-z]\w*(?:\.\w+)*)", table))
     assert {"concatenate", "save", "data.ArrayBatches", "optim.schedules.warmup_cosine"} <= names

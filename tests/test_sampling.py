@@ -1,4 +1,4 @@
-"""Text made with a cache is the text made without one, to the end and beyond the context."""
+"""Generation with a KV cache equals generation without one, within and beyond the context."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_by_default_the_context_is_the_last_block(random):
         assert np.abs(logits - model(np.array([ids[-BLOCK:]]))[0, -1].numpy()).max() < 1e-12
 
 
-def test_a_cached_character_costs_one_query():
+def test_a_cached_character_needs_one_query():
     model = make()
     lengths = []
     model.register_forward_hook(lambda module, args, output: lengths.append(args[0].shape[-1]))
@@ -78,12 +78,12 @@ def test_the_text_is_the_same_with_and_without_a_cache(sampling):
     assert len(texts[0]) == 20
 
 
-def test_the_same_seed_writes_the_same_on_every_device(device):
+def test_a_seed_gives_the_same_text_on_every_device(device):
     text = list(generate(make(), [1], 12, random=Random(5)))
     assert list(generate(make().to(device), [1], 12, random=Random(5))) == text
 
 
-def test_dropout_is_off_and_the_mode_is_back_after_each_character():
+def test_dropout_is_off_and_the_train_mode_is_restored_after_each_character():
     model = make().train()
     made = []
     for i in generate(model, [1, 2], 6, random=Random(1)):
@@ -100,7 +100,7 @@ def test_dropout_is_off_and_the_mode_is_back_after_each_character():
     ],
     ids=["rnn", "cnn"],
 )
-def test_other_language_models_write_too(model):
+def test_other_language_models_generate_text(model):
     texts = [
         list(generate(model.to("float64"), [1], 20, random=Random(5), use_cache=use_cache, slide=4))
         for use_cache in (True, False)
@@ -123,7 +123,7 @@ def test_arguments_are_refused_before_the_first_character():
             generate(model, arguments.pop("ids"), arguments.pop("length"), **arguments)
 
 
-def test_arguments_of_a_wrong_kind_are_named():
+def test_arguments_of_a_wrong_type_are_named():
     for words, message in [
         ({"ids": [1.7]}, "an id must be a whole number, given 1.7"),
         ({"ids": [[1, 2]]}, r"an id must be a whole number, given \[1, 2\]"),
@@ -144,7 +144,7 @@ def test_ids_may_be_a_tensor_and_top_k_a_float():
     assert text == list(generate(make(), ta.tensor([1, 2]), 5, random=Random(1), top_k=2.0))
 
 
-def test_a_broken_model_is_an_error_and_no_text():
+def test_nan_logits_are_an_error():
     model = make()
     model.embedding.weight.data[...] = np.nan
     with pytest.raises(ValueError, match="cannot be sampled from"):

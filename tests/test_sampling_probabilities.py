@@ -1,4 +1,4 @@
-"""The distribution a character is drawn from, to its edges."""
+"""Sampling probabilities: temperature, top-k, top-p, and edge cases."""
 
 import warnings
 
@@ -103,12 +103,12 @@ def test_a_top_p_out_of_range_is_refused(top_p):
 
 @pytest.mark.parametrize("temperature", [0, 1])
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_broken_logits_are_an_error_before_sampling(temperature, wrong):
+def test_nan_and_inf_logits_are_an_error(temperature, wrong):
     with pytest.raises(ValueError, match=rf"{wrong} at \(1,\)"):
         sample_probabilities([1.0, wrong, 2.0], temperature)
 
 
-def test_minus_infinity_never_comes_and_nothing_else_is_an_error():
+def test_minus_infinity_is_never_drawn_and_only_minus_infinity_is_an_error():
     assert sample_probabilities([-np.inf, 1.0], temperature=1).tolist() == [0, 1]
     assert sample_probabilities([-np.inf, 1.0], temperature=0).tolist() == [0, 1]
     with pytest.raises(ValueError, match="every logit is -inf"):
@@ -123,7 +123,7 @@ def test_float32_probabilities_sum_to_one_in_float64(random):
         assert abs(p.sum() - 1) < 1e-15 * 65
 
 
-def test_draws_follow_the_distribution_and_never_take_what_has_none():
+def test_draws_follow_the_distribution_and_never_have_probability_0():
     p = np.array([0.0, 0.25, 0.0, 0.75, 0.0])
     drawn = draw(np.broadcast_to(p, (4000, 5)), Random(0))
     counts = np.bincount(drawn, minlength=5) / 4000
@@ -131,7 +131,7 @@ def test_draws_follow_the_distribution_and_never_take_what_has_none():
     assert abs(counts[1] - 0.25) < 0.03
 
 
-def test_a_draw_at_the_very_top_still_has_a_character():
+def test_the_largest_uniform_number_draws_an_id_with_probability_above_0():
     class Highest:
         def uniform(self, size):
             return np.full(size, 1.0)
@@ -141,7 +141,7 @@ def test_a_draw_at_the_very_top_still_has_a_character():
 
 
 @pytest.mark.parametrize("slide", [1, 2, 3, 4])
-def test_the_context_never_outgrows_the_block_and_never_moves_without_need(slide):
+def test_the_context_never_exceeds_the_block_and_moves_in_strides(slide):
     starts = [context_start(position, 4, slide) for position in range(1, 40)]
     lengths = [position - start for position, start in enumerate(starts, 1)]
     assert max(lengths) <= 4

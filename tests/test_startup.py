@@ -1,4 +1,4 @@
-"""``tinyattn/startup.py``: what Ctrl-C does to the command."""
+"""Handling of SIGINT by the command."""
 
 import signal
 import time
@@ -10,29 +10,29 @@ from tinyattn import startup
 
 @pytest.fixture
 def handler():
-    """The command's own handler of SIGINT, for the time of a test."""
+    """Temporarily install the command's SIGINT handler."""
     previous = signal.signal(signal.SIGINT, startup.interrupt)
     yield
     signal.signal(signal.SIGINT, previous)
 
 
 class Finalized:
-    def __init__(self, given_back):
-        self.given_back = given_back
+    def __init__(self, released):
+        self.released = released
 
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
-        self.given_back.append(True)
+        self.released.append(True)
 
 
 @pytest.mark.filterwarnings("error")  # an exception lost in a finalizer is a warning of pytest's
 def test_an_interruption_inside_a_finalizer_is_raised_after_it(handler):
-    given_back, begun = [], time.monotonic()
+    released, started = [], time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        Finalized(given_back)
+        Finalized(released)
         time.sleep(60)
-    assert given_back == [True]
-    assert time.monotonic() - begun < 60  # the interruption ends a wait
+    assert released == [True]
+    assert time.monotonic() - started < 60  # the signal interrupts a blocking call
 
 
 def test_an_interruption_elsewhere_is_raised_at_once(handler):

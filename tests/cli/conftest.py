@@ -1,4 +1,4 @@
-"""A trained run to use, and the command in this process or in one of its own."""
+"""Fixtures: a trained run, and the command in this process or in a subprocess."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ class Answer:
 
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
-    """A file with a text of about a thousand characters."""
+    """A text file of about a thousand characters."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text(TEXT, newline="")
     return path
@@ -44,7 +44,7 @@ def call(capsys, monkeypatch, tmp_path):
 
 @pytest.fixture
 def refuse(call):
-    """Run the command, which must end with status 2 and one sentence; returns the sentence."""
+    """Run the command, check that it exits with status 2 and a one-line message, and return the message."""
 
     def run(*words):
         answer = call(*words)
@@ -59,7 +59,7 @@ def refuse(call):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, text_file):
-    """The directory of a finished tiny run; not to be changed."""
+    """Directory of a finished tiny run; read-only."""
     path = tmp_path_factory.mktemp("runs") / "run"
     words = ["train", "--data", str(text_file), "--out", str(path), "--steps", "20", *TINY]
     assert main(words) == 0
@@ -67,7 +67,7 @@ def trained(tmp_path_factory, text_file):
 
 
 def command(*words, **options):
-    """The command as a process of its own, for ``subprocess``."""
+    """Start the command in a subprocess."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""``tinyattn bench`` lists what there is, and says what it cannot do."""
+"""``tinyattn bench``: listing, results, and errors."""
 
 import importlib
 import json
@@ -22,18 +22,18 @@ def test_every_benchmark_that_is_listed_can_be_run():
         assert callable(importlib.import_module(f"benchmarks.{name}").run), name
 
 
-def test_an_unknown_name_is_the_user_s_mistake():
+def test_an_unknown_name_is_a_usage_error():
     with pytest.raises(InputError, match="unknown benchmark 'nothing': expected one of"):
         bench.run("nothing")
 
 
-def test_without_the_source_it_says_where_the_benchmarks_are(monkeypatch, tmp_path):
+def test_an_installed_package_refers_to_the_repository(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "SOURCE", tmp_path)
     with pytest.raises(InputError, match="checkout"):
         bench.run(None)
 
 
-def test_contestants_take_turns_and_the_missing_are_named(capsys):
+def test_libraries_are_measured_in_turns_and_missing_ones_are_named(capsys):
     bench.run(None)
     race = importlib.import_module("benchmarks.race")
     results = race.race("tape", ["numpy", "nobody"], {}, rounds=2, calls=3)

@@ -1,4 +1,4 @@
-"""What a run shows: one live line in a terminal, plain lines elsewhere."""
+"""Progress output: a live line on a terminal, plain lines elsewhere."""
 
 import dataclasses
 import io
@@ -46,7 +46,7 @@ def show(display):
     return display.stream.getvalue()
 
 
-def test_an_evaluation_stands_next_to_what_counting_achieves():
+def test_an_evaluation_is_printed_with_the_baselines():
     text = show(PlainDisplay(300, io.StringIO(), interval=0.0))
     assert "step 30/300  loss 1.500  1:30 left  smoothed 1.750  12,346 tokens/s\n" in text
     assert (
@@ -56,7 +56,7 @@ def test_an_evaluation_stands_next_to_what_counting_achieves():
     assert text.endswith("--- text sample after step 30\nROMEO:\n[bold]What[/bold] :smile:\n---\n")
 
 
-def test_steps_come_at_most_every_few_seconds_where_it_is_no_terminal():
+def test_without_a_terminal_progress_is_printed_every_few_seconds_at_most():
     stream = io.StringIO()
     display = make_display(300, stream)
     for _ in range(100):
@@ -78,7 +78,7 @@ def test_a_terminal_gets_the_same_lines_and_a_live_one_without_markup():
     assert text.rstrip().endswith("\x1b[2K")  # the live line is gone at the end
 
 
-def test_an_evaluation_of_a_part_says_of_which():
+def test_a_partial_evaluation_says_how_many_characters():
     part = dataclasses.replace(EVALUATION, characters=1_000_000, validation_characters=9_999_999)
     display = PlainDisplay(300, io.StringIO())
     display.evaluation(part)
@@ -86,7 +86,7 @@ def test_an_evaluation_of_a_part_says_of_which():
     assert "validation 1.8750 (best, 1,000,000 of 9,999,999 characters)" in line
 
 
-def test_a_long_evaluation_shows_how_far_it_is():
+def test_a_long_evaluation_shows_its_progress():
     plain = PlainDisplay(300, io.StringIO(), interval=0.0)
     plain.evaluating(30, 20_000, 1_000_000)
     told = "step 30/300  evaluating: 20,000 of 1,000,000 characters"
@@ -105,7 +105,7 @@ def test_the_live_line_shows_the_step_whatever_the_width(monkeypatch, columns):
     assert ("loss 1.500" in text) == (columns != 1 and columns != 20)
 
 
-def test_a_terminal_obeys_no_character_of_a_text():
+def test_control_characters_of_a_text_are_escaped_on_a_terminal():
     stream = Terminal()
     with make_display(300, stream) as display:
         display.sample(3, "a\x1b]0;title\x07b\r\x9bc\td")
@@ -113,7 +113,7 @@ def test_a_terminal_obeys_no_character_of_a_text():
     assert "\x07" not in stream.getvalue() and "\x9b" not in stream.getvalue()
 
 
-def test_a_stream_that_cannot_say_what_it_is_gets_plain_lines():
+def test_a_stream_without_isatty_gets_plain_lines():
     class Editor:
         def write(self, text): ...
 

@@ -1,4 +1,4 @@
-"""``tinyattn sample``: text as asked for, or one sentence."""
+"""``tinyattn sample``: generated text, and errors in one sentence."""
 
 import dataclasses
 import inspect
@@ -42,7 +42,7 @@ def test_python_generates_the_same_text_with_the_same_defaults(call, trained):
             assert parameters[one.name].default == one.default
 
 
-def test_what_python_cannot_generate_is_refused_before_the_first_character(trained):
+def test_invalid_arguments_are_refused_before_the_first_character(trained):
     run = load_run(trained)
     for options, message in [
         ({"prompt": "☃"}, "no id for '☃'"),
@@ -111,11 +111,11 @@ def test_a_lone_surrogate_is_one_sentence(refuse, trained):
         (["--device", "tpu"], "unknown device 'tpu'"),
     ],
 )
-def test_an_option_out_of_range(refuse, trained, words, message):
+def test_an_option_out_of_range_is_refused(refuse, trained, words, message):
     assert message in refuse("sample", trained, *words)
 
 
-def test_what_is_no_run(refuse, tmp_path):
+def test_a_directory_without_a_run_is_refused(refuse, tmp_path):
     assert "there is no directory" in refuse("sample", tmp_path / "nowhere")
     assert "is not a run" in refuse("sample", tmp_path)
     assert "requires an argument" in refuse("sample")
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_another_model_names_the_tensor_and_both_shapes(refuse, 
     assert "'embedding.weight' of shape (30, 32), and the model's is (30, 16)" in message
 
 
-def test_settings_that_were_changed_are_one_sentence(refuse, trained, tmp_path):
+def test_a_modified_config_is_one_sentence(refuse, trained, tmp_path):
     import shutil
 
     shutil.copytree(trained, tmp_path / "run")
@@ -171,9 +171,7 @@ def run_with_weights(trained, path, value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_one_sentence_in_every_command(
-    refuse, trained, tmp_path, value
-):
+def test_non_finite_weights_are_one_sentence_in_every_command(refuse, trained, tmp_path, value):
     path = run_with_weights(trained, tmp_path / "run", value)
     for words in (["sample", path], ["gradcheck", path], ["explore", path, "--text", "quick"]):
         assert "'embedding.weight' with values that are not finite" in refuse(*words)
@@ -186,7 +184,7 @@ def test_logits_that_overflow_are_one_sentence(refuse, trained, tmp_path):
     path = run_with_weights(trained, tmp_path / "run", 10)
     assert "cannot generate text: " in refuse("sample", path)
     words = ["explore", path, "--text", "quick", "-o", tmp_path / "page.html"]
-    assert "numbers on this text that are not finite" in refuse(*words)
+    assert "values on this text that are not finite" in refuse(*words)
     assert not (tmp_path / "page.html").exists()
 
 
@@ -219,8 +217,8 @@ def test_a_terminal_that_cannot_show_a_character_gets_an_escape(tmp_path, encodi
     assert output.startswith(b"\\u2603")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="takes a signal that Windows has not")
-def test_an_interruption_is_said_on_a_line_of_its_own(trained):
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_an_interruption_is_reported_on_a_separate_line(trained):
     process = command("sample", trained, "--length", 1_000_000)
     process.stdout.read(5)
     process.send_signal(signal.SIGINT)
@@ -228,7 +226,7 @@ def test_an_interruption_is_said_on_a_line_of_its_own(trained):
     assert (process.returncode, error) == (130, b"\ninterrupted\n")
 
 
-def test_a_reader_that_leaves_is_no_error(trained):
+def test_a_closed_pipe_is_not_an_error(trained):
     process = command("sample", trained, "--length", 5000)
     process.stdout.read(5)
     process.stdout.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-def test_explain_prints_the_walk(call):
+def test_explain_prints_the_walkthrough(call):
     answer = call("explain", "softmax", "--x", "0 0", "--cotangent", "1 0")
     assert answer.status == 0
     assert "[0.5000  0.5000]" in answer.output and "[ 0.2500  -0.2500]" in answer.output
@@ -24,7 +24,7 @@ def test_numbers_may_begin_with_a_minus_sign(call):
     "words, message",
     [
         (["relu"], "softmax"),
-        (["softmax", "--x", "1 a"], "'a' is no finite number"),
+        (["softmax", "--x", "1 a"], "'a' is not a finite number"),
         (["softmax", "--target", "1"], "softmax takes no"),
         ([], "requires an argument"),
     ],
@@ -55,9 +55,9 @@ def test_positions_may_count_from_the_end(call, trained):
         (["--text", "the", "-o", "nowhere/page.html"], "there is no directory nowhere"),
         (
             ["--text", "the fox jumps"],
-            "13 characters, the model sees 8 at once: give a shorter one, or",
+            "13 characters, and the model's block size is 8: give a shorter text, or",
         ),
-        (["--text", "the fox jumps"], "cut it to its first 8 (--cut)"),
+        (["--text", "the fox jumps"], "truncate it to its first 8 characters (--cut)"),
         (["--megabytes", "0"], "--megabytes must be above 0"),
     ],
 )
@@ -65,7 +65,7 @@ def test_explore_refuses_in_one_sentence(refuse, trained, words, message):
     assert message in refuse("explore", trained, *words)
 
 
-def test_a_long_text_is_cut_when_asked(call, trained):
+def test_a_long_text_is_truncated_with_cut(call, trained):
     answer = call("explore", trained, "--text", "the fox jumps", "--cut", "-o", "page.html")
     assert answer.status == 0 and "on 8 characters" in answer.output
     answer = call("explore", trained, "--text", "the", "--cut", "-o", "page.html")
@@ -73,7 +73,7 @@ def test_a_long_text_is_cut_when_asked(call, trained):
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_the_page_is_opened_when_asked(call, trained, tmp_path, monkeypatch, found):
+def test_the_page_is_opened_with_open(call, trained, tmp_path, monkeypatch, found):
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or found)
     words = ["explore", trained, "--text", "the fox", "-o", "a page.html"]
@@ -87,9 +87,9 @@ def test_explore_needs_a_run(refuse, tmp_path):
     assert "is not a run" in refuse("explore", tmp_path)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="takes a shell that closes an output")
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 @pytest.mark.parametrize("words", ["explain softmax", "sample RUN --length 3"])
-def test_a_closed_output_is_no_error(trained, words):
+def test_a_closed_output_is_not_an_error(trained, words):
     shell = f"{sys.executable} -m tinyattn {words.replace('RUN', str(trained))} >&-"
     root = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(
@@ -98,9 +98,11 @@ def test_a_closed_output_is_no_error(trained, words):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links and modes as POSIX has them")
+@pytest.mark.skipif(os.name == "nt", reason="POSIX links and modes")
 @pytest.mark.parametrize("name", ["explore", "gradcheck"])
-def test_a_page_goes_where_a_link_points_to_and_keeps_its_mode(call, trained, tmp_path, name):
+def test_a_page_is_written_to_the_target_of_a_link_and_keeps_its_mode(
+    call, trained, tmp_path, name
+):
     target, link = tmp_path / "target.html", tmp_path / "page.html"
     target.write_text("old")
     target.chmod(0o600)
@@ -115,9 +117,7 @@ def test_a_page_goes_where_a_link_points_to_and_keeps_its_mode(call, trained, tm
 
 
 @pytest.mark.parametrize("name", ["explore", "gradcheck"])
-def test_a_page_for_which_there_is_no_space_leaves_the_old_one(
-    refuse, trained, tmp_path, monkeypatch, name
-):
+def test_a_full_disk_keeps_the_old_page(refuse, trained, tmp_path, monkeypatch, name):
     def full(path, content):
         raise OSError(28, "No space left on device", str(path))
 

@@ -1,4 +1,4 @@
-"""What a terminal, a pipe and other outputs get, and what Ctrl-C does while the command starts."""
+"""Output on terminals, pipes and other streams, and Ctrl-C during startup."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def on_terminal(monkeypatch):
-    """Run the command in this process, both outputs terminals: ``(status, what they were sent)``."""
+    """Run the command in this process with both outputs as terminals; returns ``(status, output)``."""
 
     def run(*words):
         stream = Terminal()
@@ -41,7 +41,7 @@ def on_terminal(monkeypatch):
 
 
 def on_real_terminal(*words, columns=80):
-    """The same with a pseudo-terminal of that many columns, and a process of its own."""
+    """The same in a subprocess with a pseudo-terminal of that many columns."""
     fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -58,7 +58,7 @@ def on_real_terminal(*words, columns=80):
 
 @pytest.fixture(scope="module")
 def nasty_run(tmp_path_factory):
-    """A run whose name, text's name and text hold control characters."""
+    """A run with control characters in its name, in the name of its text, and in the text."""
     folder = tmp_path_factory.mktemp("runs")
     text, path = folder / "a\x1b]0;x\x07.txt", folder / "b\x1b[2J"
     text.write_text(f"the fox {NASTY} jumps\n" * 60, encoding="utf-8", newline="")
@@ -69,7 +69,7 @@ def nasty_run(tmp_path_factory):
 
 
 def controls(text):
-    """The control characters that are left, those of the terminal's line ends put aside."""
+    """Control characters in ``text`` other than line ends."""
     return {c for c in text.replace("\r\n", "\n") if c != visible(c)}
 
 
@@ -132,7 +132,7 @@ def test_training_on_a_terminal_shows_names_and_samples_with_escapes(
 
 @pytest.mark.parametrize("columns", ["0", "1", "10", "9" * 30])
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["explain", "softmax"]])
-def test_a_width_that_cannot_be_is_not_used(monkeypatch, on_terminal, words, columns):
+def test_an_invalid_width_is_ignored(monkeypatch, on_terminal, words, columns):
     monkeypatch.setenv("COLUMNS", columns)
     status, shown = on_terminal(*words)
     assert status == 0 and "Traceback" not in shown
@@ -141,26 +141,26 @@ def test_a_width_that_cannot_be_is_not_used(monkeypatch, on_terminal, words, col
 
 @pytest.mark.skipif(os.name == "nt", reason="takes a pseudo-terminal")
 @pytest.mark.parametrize("columns", [0, 3])
-def test_a_terminal_that_has_hardly_a_width_shows_help(columns):
+def test_a_very_narrow_terminal_shows_help(columns):
     status, shown = on_real_terminal("train", "--help", columns=columns)
     assert status == 0 and "Traceback" not in shown and len(shown) > 1000
 
 
 class Editor(io.StringIO):
-    """An output as some editors and notebooks have it: with ``write`` and little else."""
+    """A minimal output stream, as in some editors and notebooks."""
 
     isatty = property()
     fileno = property()
 
 
 @pytest.mark.parametrize("words", ["explain softmax", "gradcheck --op exp", "train --help"])
-def test_an_output_that_cannot_say_what_it_is_is_no_terminal(monkeypatch, words):
+def test_a_stream_without_isatty_is_not_a_terminal(monkeypatch, words):
     monkeypatch.setattr(sys, "stdout", Editor())
     assert main(words.split()) == 0
     assert len(sys.stdout.getvalue()) > 100 and "\x1b" not in sys.stdout.getvalue()
 
 
-def test_training_goes_with_such_an_output_too(monkeypatch, tmp_path, text_file):
+def test_training_works_with_a_minimal_stream(monkeypatch, tmp_path, text_file):
     monkeypatch.setattr(sys, "stdout", Editor())
     tiny = "--layers 1 --heads 1 --dim 8 --block-size 8 --batch-size 4 --workers 1 --steps 2"
     words = ["train", "--data", str(text_file), "--out", str(tmp_path / "run"), *tiny.split()]
@@ -168,7 +168,7 @@ def test_training_goes_with_such_an_output_too(monkeypatch, tmp_path, text_file)
     assert "done in" in sys.stdout.getvalue()
 
 
-def test_the_streams_are_as_they_were_afterwards(monkeypatch):
+def test_the_streams_are_restored_afterwards(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stdout", stream)
     with terminal.visible_output():
@@ -179,7 +179,7 @@ def test_the_streams_are_as_they_were_afterwards(monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="takes a shell and its pipes")
 @pytest.mark.parametrize("words", ["train --help", "--help", "sample --help", "explore --help"])
-def test_help_for_a_reader_that_leaves_is_no_error(words):
+def test_help_into_a_closed_pipe_is_not_an_error(words):
     process = command(*words.split())
     process.stdout.close()
     assert process.stderr.read() == b""
@@ -187,7 +187,7 @@ def test_help_for_a_reader_that_leaves_is_no_error(words):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="takes a signal that Windows has not")
-def test_an_interruption_of_the_imports_ends_quietly(tmp_path):
+def test_an_interruption_of_the_imports_exits_silently(tmp_path):
     # Slower than any machine, so that the signal comes in the middle of an import.
     folder = tmp_path / "numpy"
     folder.mkdir()
@@ -204,7 +204,7 @@ def test_an_interruption_of_the_imports_ends_quietly(tmp_path):
     assert (process.returncode, error) == (130, b"")
 
 
-def test_a_program_of_the_users_keeps_its_ctrl_c():
+def test_other_programs_keep_their_handler_of_sigint():
     code = (
         "import signal\nbefore = signal.getsignal(signal.SIGINT)\nimport tinyattn\n"
         "assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler"

@@ -1,4 +1,4 @@
-"""Every option of every command with values that nobody means: a result, or one sentence and status 2."""
+"""Every option of every command with unusual values: a result, or one sentence and status 2."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ def spelling(name, owner):
 
 
 def one_sentence(answer, words):
-    """Whether the command did its work or said in one line, not a long one, what was wrong."""
+    """Check that the command succeeded or printed one short error line; returns its status."""
     assert answer.status in (0, 1, 2), words
     if answer.status == 2:
         assert answer.error.startswith("tinyattn: ") and answer.error.count("\n") == 1, words
@@ -50,7 +50,7 @@ def one_sentence(answer, words):
 
 @pytest.fixture
 def small(monkeypatch):
-    """The survey and long samples are the matter of other tests."""
+    """Skip the survey, which other tests cover."""
     monkeypatch.setattr("tinyattn.cli.gradcheck.survey", lambda *arguments: 0)
 
 
@@ -58,7 +58,7 @@ def small(monkeypatch):
     "command, name",
     [(c, f.name) for c, owner in COMMANDS.items() for f in dataclasses.fields(owner)],
 )
-def test_every_option_takes_or_refuses_every_value(call, small, trained, tmp_path, command, name):
+def test_every_option_accepts_or_refuses_every_value(call, small, trained, tmp_path, command, name):
     first = {
         "sample": [trained, "--length", "2"],
         "explore": [trained, "-o", "page.html", "--text", "the fox"],
@@ -78,7 +78,7 @@ def test_every_option_takes_or_refuses_every_value(call, small, trained, tmp_pat
     assert 2 in statuses or name in ("prompt", "op") or command == "bench"
 
 
-# One option of each type: what refuses a value is the type's.
+# One option of each type: values are refused by type.
 HINTS = {
     str(hint): name
     for owner in (*GROUPS.values(), SourceOptions)
@@ -88,7 +88,7 @@ TRAIN = [name for name in HINTS.values() if not name.startswith("attention")]
 
 
 @pytest.mark.parametrize("name", TRAIN)
-def test_training_takes_or_refuses_every_value(call, monkeypatch, name):
+def test_training_accepts_or_refuses_every_value(call, monkeypatch, name):
     monkeypatch.setattr("tinyattn.cli.train.begin", stop)
     for value in VALUES:
         words = ["train", f"{option(name)}={value}"]
@@ -132,7 +132,7 @@ JSON = [
 @pytest.mark.parametrize(
     "name", [f.name for owner in GROUPS.values() for f in dataclasses.fields(owner)]
 )
-def test_a_configuration_file_takes_or_refuses_every_value(name):
+def test_a_configuration_file_accepts_or_refuses_every_value(name):
     for value in JSON:
         try:
             make_config(options_from_json(f'{{"{name}": {value}}}'))
@@ -149,7 +149,7 @@ def test_a_configuration_file_nested_too_deeply_is_one_sentence(refuse, tmp_path
 
 
 @pytest.mark.parametrize("value", ["abc", "", "-1", "1.5", "9" * 400, "9" * 5000])
-def test_a_variable_that_no_launcher_set_is_left_alone(monkeypatch, value):
+def test_an_invalid_launcher_variable_is_ignored(monkeypatch, value):
     for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"):
         monkeypatch.setenv(name, value)
     assert launched_processes().size == 1
@@ -175,10 +175,10 @@ def test_a_variable_that_no_launcher_set_is_left_alone(monkeypatch, value):
         (["explain", "sofmax"], 'Did you mean "softmax"?'),
     ],
 )
-def test_what_is_spelt_otherwise_is_proposed(refuse, words, told):
+def test_similar_names_are_suggested(refuse, words, told):
     assert told in refuse(*words)
 
 
-def test_an_option_of_a_configuration_file_is_proposed_too():
+def test_similar_names_are_suggested_for_configuration_files():
     with pytest.raises(InputError, match="unknown option 'lr': did you mean learning_rate"):
         make_config({"lr": 0.1})

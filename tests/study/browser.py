@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by playwright: what the tests of the page share."""
+"""Chromium driven by Playwright, shared by the tests of the page."""
 
 import shutil
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def running_browser():
 
 @contextmanager
 def opened(browser, path, fragment="", **options):
-    """The page at ``path``, ready; on leaving, it must have asked for nothing and complained of nothing."""
+    """Open the page at ``path``; on exit, check that it made no requests and logged no errors."""
     options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
     tab = browser.new_page(**options)
     complaints, requests, dialogs = [], [], []
@@ -50,7 +50,7 @@ def opened(browser, path, fragment="", **options):
 
 
 def wait_until(tab, expression):
-    """Playwright's own waiting needs eval, which the page's content policy forbids."""
+    """Poll ``expression``: Playwright's waiting needs eval, which the content security policy forbids."""
     for _ in range(200):
         if tab.evaluate(expression):
             return

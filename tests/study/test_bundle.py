@@ -1,4 +1,4 @@
-"""The committed bundle is what its sources build."""
+"""The committed bundle is up to date with its sources."""
 
 import hashlib
 import re

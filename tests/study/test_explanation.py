@@ -1,4 +1,4 @@
-"""``explain``: the walks agree with the engine, and their checks would notice if they did not."""
+"""``explain``: the walkthroughs agree with the engine, and their checks detect errors."""
 
 import io
 import re
@@ -20,7 +20,7 @@ def value_of(walk, name, part="backward"):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_walk_agrees_with_the_rule_and_with_differences(operation):
+def test_every_walkthrough_agrees_with_the_rule_and_with_finite_differences(operation):
     walk = ta.study.explain(operation)
     assert walk.passed
     checks = [line for line in walk.lines if line.part == "check" and line.note]
@@ -28,7 +28,7 @@ def test_every_walk_agrees_with_the_rule_and_with_differences(operation):
 
 
 @pytest.mark.parametrize("operation", ["softmax", "layer_norm", "gelu"])
-def test_the_user_s_own_numbers_are_walked(operation, random):
+def test_user_supplied_numbers_are_explained(operation, random):
     x, g = random.normal(size=5), random.normal(size=5)
     walk = ta.study.explain(operation, x=" ".join(map(str, x)), cotangent=", ".join(map(str, g)))
     tensor = ta.tensor(x, requires_grad=True)
@@ -57,7 +57,7 @@ def test_attention_gives_the_article_s_numbers():
     assert "[0.7071  0.7071  1.4142]" in text
 
 
-def test_attention_walks_any_tokens_with_any_cotangent(random):
+def test_attention_is_explained_for_any_tokens_and_cotangent(random):
     X, g = random.normal(size=(4, 3)), random.normal(size=(4, 3))
     walk = ta.study.explain("attention", x=X, cotangent=g)
     tensor = ta.tensor(X, requires_grad=True)
@@ -67,7 +67,7 @@ def test_attention_walks_any_tokens_with_any_cotangent(random):
     np.testing.assert_allclose(value_of(walk, "dX"), expected.numpy(), rtol=1e-9)
 
 
-def test_a_wrong_walk_is_told(monkeypatch):
+def test_a_wrong_walkthrough_is_reported(monkeypatch):
     def wrong(steps, x=None, cotangent=None):
         x, g = np.array([1.0, 2.0]), np.array([1.0, 0.5])
         steps.title("gelu", "wrong on purpose")
@@ -82,7 +82,7 @@ def test_a_wrong_walk_is_told(monkeypatch):
 
 
 def on_a_terminal(walk, columns):
-    """What a terminal of that width shows, without the colours."""
+    """The output on a terminal of that width, without colours."""
     stream = io.StringIO()
     console = Console(file=stream, width=columns, force_terminal=True, markup=False)
     console.print(walk)
@@ -126,7 +126,7 @@ def test_a_notebook_gets_a_table_with_escaped_text():
         ("attention", {"x": ""}, "rows of"),
     ],
 )
-def test_mistakes_are_one_clear_sentence(operation, arguments, words):
+def test_errors_are_one_sentence(operation, arguments, words):
     with pytest.raises(ValueError, match=words) as caught:
         explain(operation, **arguments)
     assert "\n" not in str(caught.value)
@@ -144,11 +144,11 @@ def test_numbers_are_read_and_shown():
 
 
 @pytest.mark.parametrize("x", ["1 1 1", "1e6 1e6 1000001", "1e-8 2e-8"])
-def test_differences_are_not_held_to_more_than_they_know(x):
+def test_the_error_of_finite_differences_is_taken_into_account(x):
     walk = explain("layer_norm", x=x)
     assert walk.passed, str(walk)
 
 
-def test_it_walks_where_nothing_is_recorded():
+def test_explain_works_inside_no_grad():
     with ta.no_grad():
         assert ta.study.explain("softmax").passed

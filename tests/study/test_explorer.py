@@ -1,4 +1,4 @@
-"""``explore`` on real models: every number on the page is the engine's, from a run on the disk to the browser."""
+"""``explore`` on real models: every number on the page equals that of the engine."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run of 6 steps with 3 snapshots, on a text that a page could stumble over."""
+    """A run of 6 steps with 3 snapshots, on a text with markup and special characters."""
     folder = tmp_path_factory.mktemp("explore")
     text = folder / "text.txt"
     text.write_text(HARD_TEXT * 20, "utf-8", newline="")
@@ -63,7 +63,7 @@ def payload_in(path):
 
 
 def check_page_against_engine(tab, seen, heads=None):
-    """Compare every overlay of the ``heads`` on the page with what ``ta.grad`` gave."""
+    """Compare every overlay of the ``heads`` on the page with the engine's arrays."""
     engine = {
         "P": seen.weights,
         "S": seen.scores,
@@ -116,13 +116,13 @@ def test_a_random_model_of_6_by_6_on_128_characters_fits_and_agrees(browser, tmp
     page = explore(model, text, vocabulary=vocabulary)
     path = page.save(tmp_path / "large.html")
     assert path.stat().st_size < 4 * MEGABYTE
-    assert page.content.targets, "and has room for the gradients of some single characters"
+    assert page.content.targets, "with the gradients of some single characters"
     seen = observe(model, text, vocabulary=vocabulary)
     with opened(browser, path) as tab:
         check_page_against_engine(tab, seen, heads=[(0, 0), (5, 3)])
 
 
-def test_an_encoder_and_a_window_have_their_page(browser, tmp_path):
+def test_an_encoder_and_window_attention_can_be_explored(browser, tmp_path):
     ta.manual_seed(1)
     shape = dict(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16)
     encoder = Encoder(EncoderConfig(**shape))
@@ -134,18 +134,18 @@ def test_an_encoder_and_a_window_have_their_page(browser, tmp_path):
             assert "abcabhgfacb".startswith(tab.evaluate("tinyattn.page.characters")[0])
 
 
-def test_positions_are_kept_as_asked(trained):
+def test_the_requested_positions_are_included(trained):
     text = HARD_TEXT[:16]
     kept = lambda positions: sorted(explore(trained, text, positions=positions).content.targets)  # noqa: E731
     assert kept([3, -2]) == [3, 14]
     assert kept("all") == list(range(15))
     with pytest.raises(
-        ValueError, match="position 15 has no character to predict: expected one of 0 to 14"
+        ValueError, match="position 15 has no target character: expected one of 0 to 14"
     ):
         kept([15])
 
 
-def test_snapshots_of_an_encoder_are_looked_at_too(tmp_path):
+def test_snapshots_of_an_encoder_are_included(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("abcdefgh" * 40, "utf-8")
     config = make_config(
@@ -168,21 +168,19 @@ def test_snapshots_of_an_encoder_are_looked_at_too(tmp_path):
     assert content.snapshots and "d" not in content.characters[:4]
 
 
-def test_little_room_leaves_out_snapshots_and_characters_and_never_the_maps(trained):
+def test_a_small_size_limit_omits_snapshots_and_characters_but_never_the_maps(trained):
     content = explore(trained, HARD_TEXT[:16], megabytes=0.1).content
     assert not content.targets and not content.snapshots
     assert content.maps.scores.shape == (2, 2, 16, 16)
 
 
-def test_without_a_text_the_validation_part_is_shown(trained, tmp_path):
+def test_the_text_defaults_to_the_validation_split(trained, tmp_path):
     assert explorer.run(trained, output=tmp_path / "page.html") == 0
     shown = "".join(payload_in(tmp_path / "page.html")["characters"])
     assert len(shown) == 16 and shown in HARD_TEXT * 3
 
 
-def test_the_report_of_the_gradient_check_is_linked_where_it_was_written(
-    browser, trained, tmp_path
-):
+def test_an_existing_gradcheck_report_is_linked(browser, trained, tmp_path):
     explorer.run(trained, HARD_TEXT[:16], tmp_path / "page.html")
     assert payload_in(tmp_path / "page.html")["gradcheck"] is None
     report = trained / "gradcheck.html"
@@ -199,7 +197,7 @@ def test_the_report_of_the_gradient_check_is_linked_where_it_was_written(
     assert payload_in(tmp_path / "page.html")["gradcheck"] == "gradcheck.html"
 
 
-def test_in_a_notebook_the_page_is_a_frame_that_works(browser, tmp_path):
+def test_the_page_works_in_a_notebook_iframe(browser, tmp_path):
     page = explore(
         GPT(GPTConfig.gpt2(vocabulary_size=4, block_size=8, layers=2, heads=2, dim=8)),
         "abcab",
@@ -253,7 +251,7 @@ def test_stored_arrays_are_float32_to_the_bit(trained):
         ({"gradcheck": "report.html"}, FileNotFoundError, "tinyattn gradcheck --html"),
     ],
 )
-def test_mistakes_are_one_clear_sentence(trained, tmp_path, monkeypatch, arguments, error, words):
+def test_errors_are_one_sentence(trained, tmp_path, monkeypatch, arguments, error, words):
     monkeypatch.chdir(tmp_path)
     given = {"run": str(trained), "text": HARD_TEXT[:8], "output": "page.html", **arguments}
     with pytest.raises(error, match=words) as caught:

@@ -1,4 +1,4 @@
-"""Shares of heads that are what they are by construction."""
+"""Shares of heads whose behaviour is known by construction."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ CAUSAL = np.tril(np.ones((len(TEXT),) * 2, bool))
 
 
 def weights_on(cells):
-    """Weights that are spread evenly over ``cells`` where a row has any, else over all it may see."""
+    """Uniform weights over ``cells``, or over all visible keys in rows without cells."""
     cells = cells & CAUSAL
     cells = np.where(cells.any(axis=1, keepdims=True), cells, CAUSAL)
     return (cells / cells.sum(axis=1, keepdims=True))[None, None]
@@ -19,14 +19,14 @@ def weights_on(cells):
 @pytest.mark.parametrize(
     "behaviour", [b for b in BEHAVIOURS if b.key != "uniform"], ids=lambda b: b.key
 )
-def test_a_head_that_does_one_thing_has_share_1_and_its_name(behaviour):
+def test_a_head_with_one_behaviour_has_share_1_and_is_classified_as_it(behaviour):
     weights = weights_on(target_cells(TEXT)[behaviour.key])
     shares = {key: value[0, 0] for key, value in measure_heads(weights, TEXT, CAUSAL).items()}
     assert shares[behaviour.key] == pytest.approx(1)
     assert kind_of(shares, even_shares(TEXT, CAUSAL)) == behaviour.name
 
 
-def test_even_attention_is_uniform_and_nothing_else():
+def test_uniform_attention_is_classified_as_uniform():
     shares = even_shares(TEXT, CAUSAL)
     assert shares["uniform"] == pytest.approx(1)
     assert kind_of(shares, shares) == "uniform"
@@ -42,7 +42,7 @@ def test_cells_of_induction_follow_an_earlier_copy_of_the_query():
     assert not cells[:4].any()
 
 
-def test_what_a_text_does_not_allow_is_not_measured():
+def test_a_behaviour_that_the_text_cannot_show_is_nan():
     shares = measure_heads(np.eye(3)[None, None], "abc")
     for key in ("same", "induction", "long_range"):
         assert np.isnan(shares[key][0, 0])
@@ -50,7 +50,7 @@ def test_what_a_text_does_not_allow_is_not_measured():
     assert kind_of(values, values) == "mixed"
 
 
-def test_rows_that_attend_to_nothing_count_for_nothing():
+def test_rows_without_weights_are_ignored():
     weights = np.zeros((1, 1, 4, 4))
     weights[0, 0, 1, 0] = 1
     shares = measure_heads(weights, "abab")

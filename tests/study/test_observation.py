@@ -1,4 +1,4 @@
-"""What ``observe`` sees is what the model computes, forward and backward."""
+"""``observe`` returns what the model computes, forward and backward."""
 
 from types import SimpleNamespace
 
@@ -59,7 +59,7 @@ def test_the_gradient_of_a_score_is_the_change_of_the_loss():
     assert seen.score_gradient[layer, head, i, j] == pytest.approx(numeric, rel=1e-6)
 
 
-def test_single_characters_losses_add_up_to_the_whole_text_s():
+def test_gradients_of_single_characters_average_to_that_of_the_mean_loss():
     seen = observe(make_model(), TEXT, vocabulary=VOCABULARY)
     last = len(TEXT) - 1
     total = sum(seen.gradient_of(position) for position in range(last)) / last
@@ -67,7 +67,7 @@ def test_single_characters_losses_add_up_to_the_whole_text_s():
     assert seen.loss == pytest.approx(np.nanmean(seen.losses))
     reached = np.flatnonzero(seen.gradient_of(4)[-1].any(axis=(0, 2)))
     assert reached.tolist() == [4], "in the last layer a character's loss reaches its own row only"
-    with pytest.raises(ValueError, match="nothing to predict"):
+    with pytest.raises(ValueError, match="no target character"):
         seen.gradient_of(last)
 
 
@@ -95,12 +95,12 @@ def test_norms_by_layer_are_those_of_backward():
         stream = np.linalg.norm(record[f"blocks.{layer}"].gradient)
         assert series["residual stream"][1 + layer] == pytest.approx(stream)
         own = [p.grad.numpy().ravel() for p in model.blocks[layer].feed_forward.parameters()]
-        assert series["feed-forward's parameters"][1 + layer] == pytest.approx(
+        assert series["feed-forward parameters"][1 + layer] == pytest.approx(
             np.linalg.norm(np.concatenate(own))
         )
 
 
-def test_the_model_is_left_as_it_was():
+def test_the_model_is_not_changed():
     model = make_model(dropout=0.5)
     model.train()
     before = model.state_dict()
@@ -114,7 +114,7 @@ def test_the_model_is_left_as_it_was():
 
 
 @pytest.mark.parametrize("frozen", ["embedding", "blocks", ""])
-def test_frozen_parameters_hide_no_gradient_and_stay_frozen(frozen):
+def test_gradients_include_frozen_parameters_which_stay_frozen(frozen):
     seen = observe(make_model(), TEXT, vocabulary=VOCABULARY)
     model = make_model()
     part = getattr(model, frozen) if frozen else model
@@ -148,7 +148,7 @@ def test_a_vocabulary_of_another_size_is_refused():
         observe(make_model(), TEXT, vocabulary=VOCABULARY + "z")
 
 
-def test_a_window_shows_its_band():
+def test_window_attention_sees_its_band_and_global_tokens():
     model = make_model(attention="window", window=3, global_tokens=1)
     seen = observe(model, TEXT, vocabulary=VOCABULARY)
     i, j = np.indices(seen.allowed.shape)
@@ -162,7 +162,7 @@ def test_a_window_shows_its_band():
     np.testing.assert_allclose(seen.probabilities, plain, atol=1e-12)
 
 
-def test_from_an_encoder_characters_are_hidden_that_it_is_to_find():
+def test_masked_characters_are_the_targets_of_an_encoder():
     ta.manual_seed(0)
     config = EncoderConfig(vocabulary_size=8, block_size=12, layers=2, heads=2, dim=16, bias=True)
     model = Encoder(config).to("float64")
@@ -181,19 +181,19 @@ def test_from_an_encoder_characters_are_hidden_that_it_is_to_find():
 @pytest.mark.parametrize(
     ("settings", "text", "vocabulary", "words"),
     [
-        ({}, "a", VOCABULARY, "2 at least"),
-        ({}, "a" * 13, VOCABULARY, "13 characters, the model sees 12"),
+        ({}, "a", VOCABULARY, "at least 2"),
+        ({}, "a" * 13, VOCABULARY, "13 characters: expected at most 12"),
         ({}, "abz", VOCABULARY, "'z'"),
         ({}, TEXT, None, "pass vocabulary="),
         ({"attention": "linear"}, TEXT, VOCABULARY, 'kind="linear"'),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused(settings, text, vocabulary, words):
+def test_unsupported_models_and_texts_are_refused(settings, text, vocabulary, words):
     with pytest.raises(ValueError, match=words):
         observe(make_model(**settings), text, vocabulary=vocabulary)
 
 
-def test_a_loaded_run_brings_its_vocabulary():
+def test_a_loaded_run_has_its_vocabulary():
     model = make_model()
     loaded = SimpleNamespace(model=model, vocabulary=CharVocabulary(VOCABULARY))
     seen = observe(loaded, TEXT)

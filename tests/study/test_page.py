@@ -1,4 +1,4 @@
-"""The explorer in a real browser, on made-up numbers that satisfy the mathematics exactly."""
+"""The explorer page in a browser, with synthetic data."""
 
 import itertools
 import re
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.study.browser import opened, running_browser, wait_until
-from tests.study.made_up import made_up
+from tests.study.synthetic import synthetic_content
 from tinyattn.study.page import MEGABYTE, render, softmax_rows
 
 HARD_TEXT = (
@@ -24,7 +24,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    content = made_up(snapshots=2)
+    content = synthetic_content(snapshots=2)
     path = tmp_path_factory.mktemp("page") / "small page.html"
     path.write_text(render(content), "utf-8")
     return content, path
@@ -38,7 +38,7 @@ def mathematics(scores, gradient):
 
 
 def maps_on_page(tab, layer, head, loss="all", step=None):
-    """The overlays as the page has them, NaN where a cell is masked."""
+    """The overlays computed by the page, NaN for masked cells."""
     script = """([view, overlays]) => Object.fromEntries(overlays.map(
         (key) => [key, Array.from(tinyattn.page.map(view, key), (x) => Number.isNaN(x) ? null : x)]))"""
     step = tab.evaluate("tinyattn.page.own") if step is None else step
@@ -68,7 +68,7 @@ def table_of_row(tab):
     return {key: np.array(values) for key, values in tab.evaluate(script).items()}
 
 
-def test_every_map_on_the_page_is_the_one_python_computes(browser, small):
+def test_every_map_on_the_page_equals_that_of_python(browser, small):
     content, path = small
     causal = content.allowed
     with opened(browser, path) as tab:
@@ -84,7 +84,7 @@ def test_every_map_on_the_page_is_the_one_python_computes(browser, small):
             np.testing.assert_allclose(np.nansum(found["dS"], axis=1), 0, atol=1e-12)
 
 
-def test_a_snapshot_s_maps_are_right_to_sixteen_bits(browser, small):
+def test_the_maps_of_a_snapshot_have_sixteen_bits(browser, small):
     content, path = small
     causal = content.allowed
     with opened(browser, path) as tab:
@@ -94,7 +94,7 @@ def test_a_snapshot_s_maps_are_right_to_sixteen_bits(browser, small):
         np.testing.assert_allclose(found["S"][causal], scores[causal], atol=span / 65534)
 
 
-def test_hover_lights_a_row_and_its_characters_and_a_click_locks_it(browser, small):
+def test_hovering_highlights_a_row_and_its_characters_and_a_click_locks_it(browser, small):
     _, path = small
     with opened(browser, path) as tab:
         tab.mouse.move(*centre_of_cell(tab, 7, 3))
@@ -135,7 +135,7 @@ def test_keys_move_through_heads_overlays_rows_and_losses(browser, small):
 
 
 def test_the_keyboard_alone_reaches_everything(browser, small):
-    """Tab from the top visits each control, and the text moves the lock with the arrow keys."""
+    """Tab visits each control, and the arrow keys move the locked row in the text."""
     _, path = small
     with opened(browser, path) as tab:
         seen = []
@@ -203,7 +203,7 @@ def test_the_switch_of_overlays_repaints_map_thumbnails_and_text(browser, small)
             assert all(a != b for a, b in zip(one, other))
 
 
-def test_a_click_on_an_overlay_reaches_its_label_however_narrow_the_font(browser, small):
+def test_a_click_on_an_overlay_reaches_its_label_with_any_font(browser, small):
     _, path = small
     with opened(browser, path) as tab:
         tab.add_style_tag(
@@ -214,7 +214,7 @@ def test_a_click_on_an_overlay_reaches_its_label_however_narrow_the_font(browser
             assert tab.locator(f"#overlay-{overlay}").is_checked()
 
 
-def test_a_dragged_score_moves_the_gradients_to_what_python_computes(browser, small):
+def test_the_gradients_of_a_dragged_score_equal_those_of_python(browser, small):
     content, path = small
     row, key = 9, 4
     with opened(browser, path, f"#layer=1&head=0&row={row}") as tab:
@@ -288,8 +288,8 @@ def test_the_slider_over_training_changes_maps_and_head_cards(browser, small):
         assert "step=0" in tab.evaluate("location.hash")
 
 
-def test_snapshots_after_the_run_s_own_state_come_after_it(browser, tmp_path):
-    content = made_up(snapshots=3)
+def test_states_are_sorted_by_step(browser, tmp_path):
+    content = synthetic_content(snapshots=3)
     content.snapshots[2].step = 3000  # the best state may be older than the last snapshot
     path = tmp_path / "page.html"
     path.write_text(render(content), "utf-8")
@@ -316,7 +316,7 @@ def test_escape_closes_the_list_of_keys_first_and_unlocks_the_row_next(browser, 
         assert tab.evaluate("tinyattn.store.get().row") is None
 
 
-def test_a_head_card_says_what_its_name_comes_from(browser, small):
+def test_a_head_card_gives_the_reason_of_its_classification(browser, small):
     _, path = small
     with opened(browser, path) as tab:
         for card in tab.locator("#cards li").all():
@@ -338,15 +338,15 @@ def test_a_head_card_says_what_its_name_comes_from(browser, small):
             assert f"{share} % from {needed} %" in shown
 
 
-def test_a_behaviour_that_a_text_cannot_show_says_why(browser, small):
+def test_a_behaviour_that_cannot_be_measured_has_a_reason(browser, small):
     content, path = small
     assert len(content.characters) < 16
     with opened(browser, path) as tab:
         card = tab.locator("#cards li").first
-        assert "no character may attend to one 16 or more away" in card.inner_text()
+        assert "no character can attend to one 16 or more away" in card.inner_text()
         tab.locator("#heads summary").click()
         definitions = tab.locator("#heads .definitions").inner_text()
-        assert "Not on this text: no character may attend to one 16 or more away." in definitions
+        assert "Not on this text: no character can attend to one 16 or more away." in definitions
         assert "–" not in card.inner_text()
 
 
@@ -356,7 +356,7 @@ def test_head_cards_sort_by_a_share(browser, small):
         assert tab.locator("#cards li").first.get_attribute("data-head") == "0.0"
         tab.select_option("#sort", "first")
         order = tab.locator("#cards li").evaluate_all("all => all.map((li) => li.dataset.head)")
-        assert order[0] == "1.1", "the made-up head that looks at the first character"
+        assert order[0] == "1.1", "the synthetic head that looks at the first character"
         shares = tab.locator("#cards [data-share=first]").all_inner_texts()
         assert [float(text[:-2]) for text in shares] == sorted(
             (float(text[:-2]) for text in shares), reverse=True
@@ -380,7 +380,7 @@ def test_the_laboratory_saturates_without_the_scale_and_not_with_it(browser, sma
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 380])
-def test_axe_finds_nothing_to_complain_of(browser, small, theme, width):
+def test_axe_finds_no_violations(browser, small, theme, width):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe is not installed"
     )
@@ -404,10 +404,10 @@ def test_the_theme_follows_the_system_and_the_button(browser, small):
         assert "theme=light" in tab.evaluate("location.hash")
 
 
-def test_no_text_is_executed_or_garbled(browser, tmp_path):
+def test_text_is_neither_executed_nor_garbled(browser, tmp_path):
     path = tmp_path / "hard.html"
     title = "</script ><img src=x onerror=alert(1)>"
-    content = made_up(2, 2, HARD_TEXT, title=title)
+    content = synthetic_content(2, 2, HARD_TEXT, title=title)
     path.write_text(render(content), "utf-8")
     with opened(browser, path) as tab:
         assert tab.evaluate("window.broken") is None
@@ -425,7 +425,7 @@ def test_no_text_is_executed_or_garbled(browser, tmp_path):
 
 def test_six_layers_of_six_heads_on_128_characters_fit_in_four_megabytes(browser, tmp_path):
     path = tmp_path / "large.html"
-    content = made_up(6, 6, ("to be or not to be " * 7)[:128], targets=[20])
+    content = synthetic_content(6, 6, ("to be or not to be " * 7)[:128], targets=[20])
     path.write_text(render(content), "utf-8")
     assert path.stat().st_size < 4 * MEGABYTE
     with opened(browser, path) as tab:
@@ -437,8 +437,8 @@ def test_six_layers_of_six_heads_on_128_characters_fit_in_four_megabytes(browser
             )
 
 
-def test_the_gradient_of_one_character_s_loss_is_stored_whole(browser, tmp_path):
-    content = made_up(targets=[])
+def test_the_gradient_of_one_character_s_loss_is_stored_exactly(browser, tmp_path):
+    content = synthetic_content(targets=[])
     random = np.random.default_rng(5)
     gradient = random.normal(size=content.maps.gradient.shape).astype(np.float32) * content.allowed
     gradient[:, :, 5:] = 0

@@ -1,4 +1,4 @@
-"""Pictures from Python: what they show, how they are saved, and what they ask for when it is missing."""
+"""Figures: contents, file formats, and errors."""
 
 import json
 import sys
@@ -88,7 +88,7 @@ def test_draw_graph_shows_operations_shapes_values_and_gradients(tmp_path):
     assert (tmp_path / "graph.svg").read_text("utf-8") == picture._repr_svg_()
 
 
-def test_draw_graph_refuses_what_has_no_graph_or_too_large_a_one():
+def test_draw_graph_refuses_missing_freed_and_large_graphs():
     pytest.importorskip("grandalf", reason="grandalf is not installed")
     x, _, loss = expression()
     with pytest.raises(ValueError, match="requires_grad=True"):
@@ -98,7 +98,7 @@ def test_draw_graph_refuses_what_has_no_graph_or_too_large_a_one():
         ta.study.draw_graph(loss)
     for _ in range(300):
         x = x * 1.01
-    with pytest.raises(ValueError, match="301 operations are too many to be read in a picture"):
+    with pytest.raises(ValueError, match="301 operations are too many to draw"):
         ta.study.draw_graph(x.sum())
 
 
@@ -117,7 +117,7 @@ def texts_of(picture):
 
 
 @pytest.mark.parametrize("layers, title", [(2, "blocks.1"), (4, "blocks.1 to blocks.3")])
-def test_the_blocks_of_a_model_are_drawn_once_by_its_names(layers, title):
+def test_repeated_blocks_of_a_model_are_drawn_once_with_its_names(layers, title):
     pytest.importorskip("grandalf", reason="grandalf is not installed")
     model, loss = graph_of_a_gpt(layers)
     picture = ta.study.draw_graph(loss, model)
@@ -147,13 +147,13 @@ def test_blocks_that_differ_are_all_drawn():
     assert texts.count("linear") == 2 and not any("like" in text for text in texts)
 
 
-def test_a_picture_that_nobody_could_read_is_refused_with_what_to_do():
+def test_a_picture_that_is_too_large_is_refused_with_advice():
     pytest.importorskip("grandalf", reason="grandalf is not installed")
     _, loss = graph_of_a_gpt(12)
     with pytest.raises(ValueError, match=r"too many .*draw_graph\(loss, model\)"):
         ta.study.draw_graph(loss)
     weights = [ta.tensor(np.full((3, 3), 123456.7), requires_grad=True) for _ in range(95)]
-    with pytest.raises(ValueError, match=r"a picture of \d+ x \d+ inches is too large to be read"):
+    with pytest.raises(ValueError, match=r"a picture of \d+ x \d+ inches is too large to draw"):
         ta.study.draw_graph(ta.stack([ta.square(weight) for weight in weights]).sum())
     _, loss = graph_of_a_gpt(1)
     assert "reads parameter (128, 512)" in texts_of(ta.study.draw_graph(loss))

@@ -1,9 +1,9 @@
-"""Explanations with numbers, the explorer page, and pictures.
+"""Explanations of operations, the explorer page, and figures.
 
-``ta.study.explain("softmax")`` walks through an operation; ``ta.study.explore(model, text)`` makes the explorer page of
-a model on a text; ``attention_maps``, ``head_report``, ``loss_curve`` and ``draw_graph`` draw pictures; ``observe``
-returns the numbers behind them, and ``model.record(...)`` any activation with its gradient. Each name is imported on
-first use.
+``ta.study.explain("softmax")`` explains an operation with numbers; ``ta.study.explore(model, text)`` creates the
+explorer page of a model on a text; ``attention_maps``, ``head_report``, ``loss_curve`` and ``draw_graph`` draw figures;
+``observe`` returns the underlying arrays, and ``model.record(...)`` any activation with its gradient. Each name is
+imported on first use.
 """
 
 import importlib

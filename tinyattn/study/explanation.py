@@ -1,4 +1,4 @@
-"""``tinyattn explain``: the forward and backward pass of an operation, line by line, with numbers.
+"""``tinyattn explain``: the forward and backward pass of an operation, step by step, with numbers.
 
 >>> import tinyattn as ta
 >>> walk = ta.study.explain("softmax", x="0 0", cotangent="1 0")
@@ -18,9 +18,7 @@ from .walkthroughs import WALKS
 
 STEP = 1e-5
 TOLERANCE = 1e-7
-_NARROWEST_REMARK = (
-    16  # columns that formulas and remarks need beside the numbers, to stand in a table with them
-)
+_MIN_REMARK_WIDTH = 16  # narrowest column of formulas and notes in a table [columns]
 PARTS = {
     "forward": "Forward",
     "backward": "Backward",
@@ -31,7 +29,7 @@ PARTS = {
 
 @dataclass
 class Line:
-    """One line: its name, its formula, its value (or None), and a remark."""
+    """One line of an explanation: name, formula, value (or None), and note."""
 
     part: str
     name: str
@@ -41,9 +39,9 @@ class Line:
 
 
 class Explanation:
-    """A walk through one operation: ``lines``, and whether all its checks ``passed``.
+    """A walkthrough of one operation: its ``lines``, and whether all checks ``passed``.
 
-    It prints as plain text; a notebook shows a table, and a terminal colours.
+    Displayed as plain text, as an HTML table in a notebook, and with colours on a terminal.
     """
 
     def __init__(self):
@@ -68,11 +66,11 @@ class Explanation:
         return value
 
     def note(self, text):
-        """Add a remark to the last line."""
+        """Add a note below the last line."""
         self.lines.append(Line(self.lines[-1].part, "", "", None, text))
 
     def jacobian(self, formula, matrix, cotangent, result, names=("g", "dx")):
-        """Add the Jacobian, if it is small, and check that its product with the cotangent is ``result``."""
+        """Add the Jacobian, if it has at most 8 rows, and check its product with the cotangent against ``result``."""
         if matrix.shape[0] > 8:
             note = f"{matrix.shape[0]} by {matrix.shape[1]}, too large to print"
             self.lines.append(Line("jacobian", "J", formula, None, note))
@@ -82,13 +80,13 @@ class Explanation:
         self._verdict("jacobian", f"{names[0]} J - {names[1]}", difference)
 
     def check(self, function, inputs, cotangent, output):
-        """Compare with the engine's rule, and with central differences of it.
+        """Check the walkthrough against the engine's rule and against central differences.
 
         Args:
-            function: ``function(ta, *tensors)``, the operation as a user calls it.
-            inputs: (name, array, gradient from the walk) for each.
-            cotangent: cotangent of the output, an array.
-            output: the output from the walk, an array.
+            function: ``function(ta, *tensors)`` calls the operation.
+            inputs: one tuple (name, array, gradient from the walkthrough) per input.
+            cotangent: array, the cotangent of the output.
+            output: array, the output from the walkthrough.
         """
         import tinyattn as ta
 
@@ -105,7 +103,7 @@ class Explanation:
                 )
             for place, (name, _, walked) in enumerate(inputs):
                 numeric = _central_differences(ta, function, inputs, place, cotangent)
-                # Twice the step has four times the truncation error, and half the rounding error.
+                # Doubling the step quadruples the truncation error and halves the rounding error.
                 coarse = _central_differences(ta, function, inputs, place, cotangent, 2 * STEP)
                 rounding = np.finfo(float).eps * np.abs(output * np.asarray(cotangent)).sum() / STEP
                 self.lines.append(
@@ -121,17 +119,21 @@ class Explanation:
         self.passed &= passed
         verdict = "agrees" if passed else f"DIFFERS by more than {TOLERANCE + uncertainty:.1g}"
         if passed and gap > TOLERANCE:
-            verdict = f"agrees, within the error of the differences, {uncertainty:.1g}"
+            verdict = f"agrees, within the error of finite differences, {uncertainty:.1g}"
         self.lines.append(Line(part, name, "largest difference", gap, verdict))
 
     # ------------------------------------------------------------------------------------------------- display
 
+    def _sections(self):
+        """Yield the heading and the lines of each part that has lines."""
+        for part, heading in PARTS.items():
+            if lines := [line for line in self.lines if line.part == part]:
+                yield heading, lines
+
     def __str__(self):
         text = [self.operation, "  " + self.formula]
-        for part, heading in PARTS.items():
-            lines = [line for line in self.lines if line.part == part]
-            if lines:
-                text += ["", heading]
+        for heading, lines in self._sections():
+            text += ["", heading]
             width = max((len(line.name) for line in lines if line.value is not None), default=0)
             for line in lines:
                 text += _plain(line, width)
@@ -142,10 +144,8 @@ class Explanation:
 
     def _repr_html_(self):
         rows = []
-        for part, heading in PARTS.items():
-            lines = [line for line in self.lines if line.part == part]
-            if lines:
-                rows.append(f'<tr><th colspan="4" style="text-align:left">{heading}</th></tr>')
+        for heading, lines in self._sections():
+            rows.append(f'<tr><th colspan="4" style="text-align:left">{heading}</th></tr>')
             for line in lines:
                 value = "" if line.value is None else "\n".join(format_array(line.value))
                 cells = [html.escape(text) for text in (line.name, line.formula, value, line.note)]
@@ -165,15 +165,12 @@ class Explanation:
         from rich.text import Text
 
         yield Text.assemble((self.operation, "bold"), "  ", (self.formula, "cyan"))
-        for part, heading in PARTS.items():
-            lines = [line for line in self.lines if line.part == part]
-            if not lines:
-                continue
+        for heading, lines in self._sections():
             yield Text(f"\n{heading}", "bold")
             values = [[] if line.value is None else format_array(line.value) for line in lines]
             name_width = max(len(line.name) for line in lines)
             value_width = max(len(row) for rows in values for row in rows)
-            if name_width + value_width + 4 + _NARROWEST_REMARK > options.max_width:
+            if name_width + value_width + 4 + _MIN_REMARK_WIDTH > options.max_width:
                 for line in lines:
                     yield Text("\n".join(_plain(line, name_width)), overflow="fold")
                 continue
@@ -189,19 +186,19 @@ class Explanation:
 
 
 def explain(operation, x=None, cotangent=None, **more):
-    """Walk through an operation forward and backward with numbers, and check the result.
+    """Explain the forward and backward pass of an operation with numbers, and check the result.
 
     Args:
         operation: ``"softmax"``, ``"layer_norm"``, ``"matmul"``, ``"cross_entropy"``, ``"gelu"`` or ``"attention"``.
-        x: the input: a string such as ``"1 2 3"`` or ``"1 0; 0 1"``, or an array; a small one by default.
-        cotangent: the gradient of the output, in the same form; by default 1 on one element.
-        more: ``y``, the second matrix of ``matmul``; ``target``, the class of ``cross_entropy``.
+        x: the input: a string such as ``"1 2 3"`` or ``"1 0; 0 1"``, or an array; a small example by default.
+        cotangent: the gradient of the output, in the same format; by default 1 for one element and 0 for the others.
+        more: ``y``, the second matrix of ``matmul``; ``target``, the target class of ``cross_entropy``.
 
     Returns:
         An ``Explanation``.
 
     Raises:
-        ValueError: for an unknown operation, for numbers that cannot be parsed, and for shapes that do not fit.
+        ValueError: for an unknown operation, numbers that cannot be parsed, and incompatible shapes.
 
     >>> print(explain("cross_entropy", x="0 0").lines[5].note)
     nats

@@ -1,9 +1,8 @@
-"""``tinyattn explore``: a model on a text as one web page, forward and backward, offline."""
+"""``tinyattn explore``: an offline HTML page of a model's attention on a text, forward and backward."""
 
 import copy
 import html
 import os
-import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,34 +16,30 @@ from .page import MEGABYTE, Content, Maps, pack_target, render
 
 MEGABYTES = 4.0
 CURVE_POINTS = 500
-# What a page takes beside the maps, and a map's byte once it is packed: both on the safe side.
+# Upper estimates for the size limit: the page without maps [bytes], and packed bytes per byte of a map.
 FRAME = 350_000
 BYTE = 1.2
 
 
 class Page:
-    """An explorer page: ``content``, its numbers, and ``html``, the file as one string."""
+    """An explorer page: its ``content`` and the rendered ``html``."""
 
     def __init__(self, content):
         self.content = content
         self.html = render(content)
 
     def save(self, path):
-        """Write the page to ``path``; returns it.
+        """Write the page to ``path``; returns ``path``.
 
         Raises:
-            FileNotFoundError: where the directory does not exist.
+            FileNotFoundError: if the directory does not exist.
         """
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(
-                f"there is no directory {path.parent}: make it, or give another output"
-            )
+        path = _checked_output(path)
         write_atomic(path, self.html)
         return path
 
     def _repr_html_(self):
-        # A frame of its own: the notebook's styles and the page's leave each other alone.
+        # An iframe isolates the styles of the page from those of the notebook.
         document = html.escape(self.html, quote=True)
         return f'<iframe srcdoc="{document}" style="width:100%;height:900px;border:0" title="explorer"></iframe>'
 
@@ -63,25 +58,25 @@ def explore(
     megabytes=MEGABYTES,
     cut=False,
 ):
-    """Look at a model on a text, and make a page of what its heads do, forward and backward.
+    """Run a model on a text and create the explorer page of its attention heads, forward and backward.
 
     Args:
-        model: a model with softmax attention, or the directory of a run, which adds its loss curve and snapshots.
-        text: the characters to look at; a run has a default, the beginning of its validation part.
-        vocabulary: a ``CharVocabulary``; a run brings its own.
-        positions: of which single characters' losses the gradients are kept, besides those of the whole text's:
-            a list of positions (negative ones count from the end), ``"all"``, or None for the ones with the largest
-            loss, as many as fit.
-        snapshots: how many of the run's snapshots are kept, evenly spaced; None for as many as fit.
-        megabytes: what fits means. What is asked for by name is kept whatever it takes.
-        cut: cut a text longer than the model's block to its beginning; refused without.
+        model: a model with softmax attention, or the directory of a run, whose loss curve and snapshots are included.
+        text: input text; for a run, the beginning of its validation split by default.
+        vocabulary: a ``CharVocabulary``; a run has its own.
+        positions: positions to include the gradients of a single character's loss for, in addition to those of the mean
+            loss: a list (negative positions count from the end), ``"all"``, or None for as many as fit, those with the
+            largest loss first.
+        snapshots: number of the run's snapshots to include, evenly spaced; None for as many as fit.
+        megabytes: size limit of the page [MB]. Explicit ``positions`` and ``snapshots`` may exceed it.
+        cut: truncate a text that is longer than the model's block size instead of raising an error.
 
     Returns:
         A ``Page``.
 
     Raises:
-        ValueError: as ``observe`` does, and for positions that are not in the text.
-        FileNotFoundError: where the run is none.
+        ValueError: as ``observe`` does, and for positions outside the text.
+        FileNotFoundError: if the run does not exist.
 
     >>> import tinyattn as ta
     >>> config = ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=2, dim=8)
@@ -94,8 +89,8 @@ def explore(
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
         text = _validation_text(loaded) if text is None else text
     if text is None:
-        raise ValueError("no text to look at: give one")
-    text = _fitting(text, model, cut)
+        raise ValueError("explore() needs a text: pass text=")
+    text = _truncated(text, model, cut)
     seen = observe(model, text, vocabulary=vocabulary)
     step = "now" if loaded is None else loaded.step
     content = Content(
@@ -111,13 +106,13 @@ def explore(
         norms=seen.norms,
     )
     cells = int(seen.allowed.sum()) * seen.scores.shape[0] * seen.scores.shape[1]
-    room = megabytes * MEGABYTE - FRAME - 8 * BYTE * cells
+    space = megabytes * MEGABYTE - FRAME - 8 * BYTE * cells  # remaining bytes
     if loaded is not None:
         content.curve = _curve(loaded.path)
-        # Half the room at most, so that single characters have theirs.
-        content.snapshots = _snapshots(loaded, text, snapshots, room / 2 / (4 * BYTE * cells))
-        room -= len(content.snapshots) * 4 * BYTE * cells
-    for position in _chosen_positions(positions, seen, room):
+        # At most half of the space, to leave the rest to the gradients of single characters.
+        content.snapshots = _snapshots(loaded, text, snapshots, space / 2 / (4 * BYTE * cells))
+        space -= len(content.snapshots) * 4 * BYTE * cells
+    for position in _chosen_positions(positions, seen, space):
         content.targets[position] = pack_target(seen.gradient_of(position), seen.allowed)
     return Page(content)
 
@@ -131,30 +126,25 @@ def run(
     megabytes=MEGABYTES,
     cut=False,
     gradcheck=None,
-    file=None,
 ):
-    """Write the page of a run, and say where; the body of ``tinyattn explore``.
+    """Write the explorer page of a run and print a summary; implements ``tinyattn explore``.
 
     Args:
-        run: the run's directory.
-        text: what to look at; by default the beginning of the validation part.
-        output: the file to write.
-        positions: ``"all"``, or numbers apart by commas, as for ``explore``.
-        snapshots, megabytes, cut: as for ``explore``.
-        gradcheck: the report that ``tinyattn gradcheck --html`` wrote, to link to; by default a gradcheck.html in the
-            run's directory or beside the page.
+        run: directory of the run.
+        text: input text; by default the beginning of the validation split.
+        output: output file.
+        positions: ``"all"``, or numbers separated by commas, as in ``explore``.
+        snapshots, megabytes, cut: as in ``explore``.
+        gradcheck: report of ``tinyattn gradcheck --html`` to link to; by default a gradcheck.html in the directory of
+            the run or of the page.
 
     Returns:
         The exit status, 0.
 
     Raises:
-        ValueError, FileNotFoundError: for the user's mistakes, in one sentence.
+        ValueError, FileNotFoundError: for invalid arguments, with a one-sentence message.
     """
-    output = Path(output)
-    if not output.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no directory {output.parent}: make it, or give another output"
-        )
+    output = _checked_output(output)
     page = explore(
         run,
         text,
@@ -172,21 +162,29 @@ def run(
     layers, heads = content.maps.scores.shape[:2]
     print(
         f"{output}: {layers} layers of {heads} heads on {len(content.characters)} characters, mean loss "
-        f"{content.maps.loss:.3f} nats; gradients of the whole text's loss and of {len(content.targets)} single "
-        f"characters'; {len(content.snapshots)} snapshots; {len(page.html) / MEGABYTE:.2f} MB, opens without network",
-        file=sys.stdout if file is None else file,
+        f"{content.maps.loss:.3f} nats; gradients of the mean loss and of the losses of {len(content.targets)} single "
+        f"characters; {len(content.snapshots)} snapshots; {len(page.html) / MEGABYTE:.2f} MB, works offline"
     )
     return 0
 
 
-def _fitting(text, model, cut):
+def _checked_output(path):
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no directory {path.parent}: create it, or give another output"
+        )
+    return path
+
+
+def _truncated(text, model, cut):
     block = block_size_of(model)
     if block is None or len(text) <= block:
         return text
     if not cut:
         raise ValueError(
-            f"the text has {len(text):,} characters, the model sees {block} at once: give a shorter one, or "
-            f"cut it to its first {block} (--cut)"
+            f"the text has {len(text):,} characters, and the model's block size is {block}: give a shorter text, or "
+            f"truncate it to its first {block} characters (--cut)"
         )
     return text[:block]
 
@@ -195,7 +193,7 @@ def _gradcheck_report(given, places):
     if given is not None:
         if not Path(given).is_file():
             raise FileNotFoundError(
-                f"there is no report {given}: write it with tinyattn gradcheck --html {given}"
+                f"there is no report {given}: create it with tinyattn gradcheck --html {given}"
             )
         return Path(given)
     found = [place / "gradcheck.html" for place in places if (place / "gradcheck.html").is_file()]
@@ -210,7 +208,7 @@ def _validation_text(loaded):
         dataset = CharDataset.load(loaded.config.run.data, block, None, loaded.vocabulary)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"the run's text is not there to take some of ({error}): give --text"
+            f"cannot read the run's text, which --text defaults to ({error}): give --text"
         ) from None
     return loaded.vocabulary.decode(dataset.validation[:block])
 
@@ -219,7 +217,7 @@ def _curve(path):
     lines = [
         line for line in RunDirectory(path).read_metrics() if "loss" in line or "val_loss" in line
     ]
-    # Every validation loss is kept; of the many training losses, evenly spaced ones.
+    # Keep every validation loss, and evenly spaced training losses.
     every = -(-len(lines) // CURVE_POINTS)
     kept = [line for k, line in enumerate(lines) if k % max(every, 1) == 0 or "val_loss" in line]
     return [
@@ -228,10 +226,10 @@ def _curve(path):
     ]
 
 
-def _snapshots(loaded, text, wanted, fitting):
+def _snapshots(loaded, text, wanted, limit):
     run = RunDirectory(loaded.path)
     steps = [step for step in run.snapshot_steps() if step != loaded.step]
-    count = min(len(steps), int(fitting) if wanted is None else wanted)
+    count = min(len(steps), int(limit) if wanted is None else wanted)
     if count <= 0:
         return []
     chosen = sorted({steps[round(k)] for k in np.linspace(0, len(steps) - 1, count)})
@@ -239,12 +237,12 @@ def _snapshots(loaded, text, wanted, fitting):
     maps = []
     for step in chosen:
         load_snapshot(model, run, step)
-        then = observe(model, text, vocabulary=loaded.vocabulary)
-        maps.append(Maps(step, then.loss, then.scores, then.gradient))
+        seen = observe(model, text, vocabulary=loaded.vocabulary)
+        maps.append(Maps(step, seen.loss, seen.scores, seen.gradient))
     return maps
 
 
-def _chosen_positions(wanted, seen, room):
+def _chosen_positions(wanted, seen, space):
     length = len(seen.characters)
     possible = [i for i in range(length) if not np.isnan(seen.losses[i])]
     if wanted == "all":
@@ -254,28 +252,28 @@ def _chosen_positions(wanted, seen, room):
         for given, position in zip(wanted, chosen):
             if position not in possible:
                 raise ValueError(
-                    f"position {given} has no character to predict: expected one of {_ranges(possible)}, or a "
-                    "negative number that counts from the end of the text"
+                    f"position {given} has no target character: expected one of {_ranges(possible)}, or a negative "
+                    "number that counts from the end of the text"
                 )
         return chosen
     layers, heads = seen.scores.shape[:2]
     cells = np.cumsum(seen.allowed.sum(axis=1))
     chosen = []
     for position in sorted(possible, key=lambda i: -seen.losses[i]):
-        # A causal model's loss reaches the rows up to its position, in the last layer its own row alone.
+        # In a causal model the gradient reaches the rows up to the position, in the last layer only its own row.
         if seen.expected[-1] is None:
             reach = (layers - 1) * cells[position] + position + 1
         else:
             reach = layers * cells[-1]
         size = 4 * BYTE * heads * int(reach)
-        if size <= room:
-            room -= size
+        if size <= space:
+            space -= size
             chosen.append(position)
     return chosen
 
 
 def _ranges(numbers):
-    """Ascending numbers in words.
+    """Format ascending integers as ranges.
 
     >>> _ranges([0, 1, 2, 5])
     '0 to 2, 5'
@@ -296,5 +294,5 @@ def _parse_positions(positions):
         return [int(word) for word in positions.replace(",", " ").split()]
     except ValueError:
         raise ValueError(
-            f'--positions {positions!r}: expected whole numbers apart by commas, or "all"'
+            f'--positions {positions!r}: expected whole numbers separated by commas, or "all"'
         ) from None

@@ -1,4 +1,4 @@
-"""Which parts of a recorded graph repeat each other, as the blocks of a transformer do."""
+"""Detection of repeated parts in a recorded graph, such as the blocks of a transformer."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Fold:
-    """Parts of a graph that do what the part ``like`` does: ``title``, their ``nodes``, and ``like``'s name."""
+    """Parts of a graph that repeat the part named ``like``: their ``title`` and ``nodes``."""
 
     title: str
     nodes: list
@@ -14,15 +14,15 @@ class Fold:
 
 
 def repeated_parts(nodes, names):
-    """The parts that repeat an earlier one, as a list of ``Fold``.
+    """Find the parts that repeat an earlier part; returns a list of ``Fold``.
 
-    Parts are told by the names of their parameters, ``PREFIX.NUMBER.REST``, which a list of modules gives. An
-    operation belongs to the part with the highest number among all it was computed from. Parts are alike where they
-    have the same operations on the same shapes in the same order; after the last one other operations may follow.
+    Parts are identified by parameter names of the form ``PREFIX.NUMBER.REST``, as in a list of modules. An operation
+    belongs to the part with the highest number among the parts it depends on. Two parts are equal if they have the same
+    operations on the same shapes in the same order. The last part may be followed by other operations.
 
     Args:
-        nodes: of the graph, in the order of their recording.
-        names: dict of ``id(tensor)`` to name, for the graph's leaves.
+        nodes: nodes of the graph, in recording order.
+        names: dict of ``id(tensor)`` to name, for the leaves of the graph.
     """
     folds = []
     for prefix in dict.fromkeys(p for p, _ in map(_place, names.values()) if p):
@@ -58,7 +58,7 @@ def _place(name):
 
 
 def _number(parent, prefix, names, numbers):
-    """The part that a node's parent belongs to, -1 for none."""
+    """Number of the part that a node's parent belongs to, -1 for none."""
     if id(parent) in numbers:
         return numbers[id(parent)]
     found, number = _place(names.get(id(parent), ""))

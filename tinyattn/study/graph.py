@@ -1,4 +1,4 @@
-"""The recorded graph of an expression as a picture: operation, shape, and values and gradients where small."""
+"""Drawing of a recorded graph: operations, shapes, and small values and gradients."""
 
 import numpy as np
 
@@ -10,33 +10,33 @@ from .folding import repeated_parts
 from .numbers import format_array
 from .pictures import Picture, _figure, need
 
-SMALL = 9  # elements that are printed
-LARGEST = 200  # operations that are drawn
-LARGEST_AREA = 1600  # square inches
-MOST = 20_000  # operations that are looked through for repeated parts
-CHARACTER = 0.075  # inches, at the font size drawn with
-LINE = 0.16
+MAX_PRINTED = 9  # largest array whose elements are printed [elements]
+MAX_DRAWN = 200  # operations
+MAX_AREA = 1600  # square inches
+MAX_COLLECTED = 20_000  # operations, before repeated parts are folded
+CHARACTER_WIDTH = 0.075  # inches, at the font size of the labels
+LINE_HEIGHT = 0.16  # inches
 
 
 def draw_graph(loss, names=None):
-    """Draw what was recorded on the way to ``loss``: its inputs on top, each operation below what it reads.
+    """Draw the recorded graph of ``loss``: the inputs at the top, each operation below its operands.
 
-    A backward pass is run for the gradients; it frees nothing and touches no ``.grad``, so that ``loss.backward()``
-    may follow.
+    Runs a backward pass for the gradients. The graph is retained and ``.grad`` is not changed, so that
+    ``loss.backward()`` may follow.
 
     Args:
-        loss: a single number (or any tensor: then its gradients are those of its sum).
-        names: what to call the inputs: a module, whose parameters have names, or a dict of name to tensor. Parts that
-            a list of modules repeats, such as the blocks of a GPT, are drawn once; the others are one box. A large
-            parameter that one operation reads is a line in that operation's box.
+        loss: a scalar tensor; for other shapes the gradients are those of the sum.
+        names: names of the inputs: a module (for the names of its parameters) or a dict of name to tensor. Of repeated
+            parts, such as the blocks of a GPT, the first is drawn; the others are one box. A large parameter that only
+            one operation reads is listed in the box of that operation.
 
     Returns:
         A ``Picture``.
 
     Raises:
-        ValueError: where nothing was recorded, or too much to be read in a picture.
-        RuntimeError: where the graph was freed by a backward pass.
-        ImportError: where matplotlib or grandalf is missing.
+        ValueError: if nothing was recorded, or if the graph is too large to draw.
+        RuntimeError: if the graph was freed by a backward pass.
+        ImportError: if matplotlib or grandalf is missing.
 
     >>> import tinyattn as ta
     >>> x = ta.tensor([1.0, 2.0], requires_grad=True)
@@ -47,32 +47,31 @@ def draw_graph(loss, names=None):
     need("grandalf", "draw_graph")
     if not isinstance(loss, Tensor) or loss._node is None:
         raise ValueError(
-            "draw_graph() got something that no operation on recorded tensors made: "
-            "give a result that depends on a tensor with requires_grad=True, computed outside no_grad()"
+            "draw_graph() needs a tensor with a recorded graph: expected a result that depends on a tensor with "
+            "requires_grad=True, computed outside no_grad()"
         )
     nodes, leaves = _collect(loss._node)
     called = _names(names)
     folds = repeated_parts(nodes, called)
     folded = {id(node): fold for fold in folds for node in fold.nodes}
     shown = [node for node in nodes if id(node) not in folded]
-    if len(shown) > LARGEST:
-        raise ValueError(f"{len(shown)} operations are too many to be read in a picture: {_ADVICE}")
+    if len(shown) > MAX_DRAWN:
+        raise ValueError(f"{len(shown)} operations are too many to draw: {_ADVICE}")
     readers = {}
     for node in shown:
         for parent in node.parents:
             readers.setdefault(id(parent), []).append(node)
     gradients = _gradients(loss, nodes)
     values = _values(loss, nodes)
-    boxes = {}
-    for node in shown:
-        boxes[id(node)] = _Box(
-            node.primitive.name, node.shape, values.get(id(node)), gradients.get(id(node))
-        )
+    boxes = {
+        id(n): _Box(n.primitive.name, n.shape, values.get(id(n)), gradients.get(id(n)))
+        for n in shown
+    }
     for leaf in leaves:
         reading = readers.get(id(leaf), [])
         title = called.get(id(leaf), "parameter" if isinstance(leaf, Parameter) else "input")
-        if isinstance(leaf, Parameter) and leaf.size > SMALL and len(reading) == 1:
-            # A box and an arrow from the top to say no more than this.
+        if isinstance(leaf, Parameter) and leaf.size > MAX_PRINTED and len(reading) == 1:
+            # A separate box and arrow would add no information.
             boxes[id(reading[0])].add(f"reads {title} {leaf.shape}")
         elif reading:
             gradient = gradients.get(id(leaf))
@@ -86,9 +85,9 @@ def draw_graph(loss, names=None):
         for node in nodes
         for parent in node.parents
         if id(parent) in boxes and boxes[id(parent)] is not boxes[id(node)]
-    }
+    }.values()
     drawn = list({id(box): box for box in boxes.values()}.values())
-    _lay_out(drawn, list(edges.values()))
+    _lay_out(drawn, edges)
     operations = ", ".join(node.primitive.name for node in shown[:6]) + (
         ", ..." if shown[6:] else ""
     )
@@ -96,13 +95,10 @@ def draw_graph(loss, names=None):
         f"{len(nodes)} operation{'s' * (len(nodes) != 1)} on {len(leaves)} "
         f"input{'s' * (len(leaves) != 1)}: {operations}"
     )
-    return Picture(_draw(drawn, list(edges.values())), description)
+    return Picture(_draw(drawn, edges), description)
 
 
-_ADVICE = (
-    "draw a part of the expression, or give the model as well, draw_graph(loss, model), of which repeated blocks are "
-    "drawn once"
-)
+_ADVICE = "draw a part of the expression, or pass the model, draw_graph(loss, model), to fold repeated blocks"
 
 
 class _Box:
@@ -110,7 +106,7 @@ class _Box:
         self.title, self.leaf = title, leaf
         self.lines = [f"shape {tuple(shape)}" if shape else "a number"]
         for name, array in (("value", value), ("grad", gradient)):
-            if array is not None and array.size <= SMALL and array.ndim <= 2:
+            if array is not None and array.size <= MAX_PRINTED and array.ndim <= 2:
                 rows = format_array(Tensor._wrap(array).numpy(), digits=3)
                 self.lines += [f"{name if k == 0 else '':<5} {row}" for k, row in enumerate(rows)]
         self.xy = (0.0, 0.0)  # the centre
@@ -121,17 +117,17 @@ class _Box:
 
     @property
     def w(self):
-        """The width, which grandalf reads too."""
-        return CHARACTER * max(len(text) for text in [self.title, *self.lines]) + 0.25
+        """Width in inches, also read by grandalf."""
+        return CHARACTER_WIDTH * max(len(text) for text in [self.title, *self.lines]) + 0.25
 
     @property
     def h(self):
-        """The height, which grandalf reads too."""
-        return LINE * (len(self.lines) + 1) + 0.16
+        """Height in inches, also read by grandalf."""
+        return LINE_HEIGHT * (len(self.lines) + 1) + 0.16
 
 
 def _collect(root):
-    """The operations below ``root`` in the order of their recording, and the leaves they read."""
+    """Nodes that ``root`` depends on, in recording order, and their leaves."""
     nodes, leaves, stack = {}, {}, [root]
     while stack:
         node = stack.pop()
@@ -140,12 +136,12 @@ def _collect(root):
         if node.parents is None:
             raise RuntimeError(
                 f"the graph was freed (at {node.primitive.name}) by a backward pass: "
-                "draw it before, or pass retain_graph=True to backward()"
+                "draw it before backward(), or pass retain_graph=True to backward()"
             )
         nodes[id(node)] = node
-        if len(nodes) > MOST:
+        if len(nodes) > MAX_COLLECTED:
             raise ValueError(
-                f"more than {MOST:,} operations are too many to be read in a picture: draw a part of the expression"
+                f"more than {MAX_COLLECTED:,} operations are too many to draw: draw a part of the expression"
             )
         for parent in node.parents:
             if isinstance(parent, Tensor):
@@ -156,7 +152,7 @@ def _collect(root):
 
 
 def _gradients(loss, nodes):
-    """The gradient of every operation and leaf, a dict of id to array."""
+    """Gradients of all nodes and leaves, a dict of id to array."""
     found, before = {}, [node.hooks for node in nodes]
 
     def keeper(node):
@@ -178,7 +174,7 @@ def _gradients(loss, nodes):
 
 
 def _values(loss, nodes):
-    """The value of each operation where something still holds it, or its rule can compute it anew."""
+    """Values of the nodes that are still in memory or that the rules can recompute, a dict of id to array."""
     values = {id(loss._node): loss._data}
     for node in nodes:
         if node.out is not None:
@@ -198,7 +194,7 @@ def _values(loss, nodes):
             inputs.append(array)
         if all(is_array(array) or isinstance(array, (int, float)) for array in inputs):
             value = node.primitive.forward(*inputs, **node.parameters)
-            # NumPy's reductions over everything give scalars, which are no arrays.
+            # Full reductions in NumPy return scalars instead of arrays.
             values[id(node)] = value if is_array(value) else np.asarray(value)
     return values
 
@@ -211,7 +207,7 @@ def _names(names):
 
 
 def _lay_out(boxes, edges):
-    """Place the boxes in layers with few crossings (Sugiyama's method, from grandalf)."""
+    """Place the boxes in layers with few edge crossings (Sugiyama's method, from grandalf)."""
     from grandalf.graphs import Edge, Graph, Vertex
     from grandalf.layouts import SugiyamaLayout
 
@@ -236,9 +232,9 @@ def _draw(boxes, edges):
     top = min(box.xy[1] - box.h / 2 for box in boxes) - 0.2
     bottom = max(box.xy[1] + box.h / 2 for box in boxes) + 0.2
     width, height = right - left, bottom - top
-    if width * height > LARGEST_AREA:
+    if width * height > MAX_AREA:
         raise ValueError(
-            f"a picture of {width:.0f} x {height:.0f} inches is too large to be read: {_ADVICE}"
+            f"a picture of {width:.0f} x {height:.0f} inches is too large to draw: {_ADVICE}"
         )
     figure = _figure((width, height))
     figure.set_layout_engine("none")
@@ -274,12 +270,11 @@ def _draw(boxes, edges):
         axes.text(x + 0.1, y + 0.17, _plain(box.title), fontsize=9, weight="bold", **style)
         for k, text in enumerate(box.lines):
             colour = "#a04d00" if text.startswith("grad") else "#333a42"
-            axes.text(
-                x + 0.1, y + 0.17 + LINE * (k + 1), _plain(text), fontsize=8, color=colour, **style
-            )
+            line = y + 0.17 + LINE_HEIGHT * (k + 1)
+            axes.text(x + 0.1, line, _plain(text), fontsize=8, color=colour, **style)
     return figure
 
 
 def _plain(text):
-    """matplotlib takes what stands between dollar signs for a formula."""
+    """Escape dollar signs, which delimit formulas in matplotlib."""
     return text.replace("$", r"\$")

@@ -1,14 +1,13 @@
-"""What an attention head does, measured: six behaviours, each a share between 0 and 1.
+"""Classification of attention heads by six behaviours, each measured as a share between 0 and 1.
 
-A share is an average over the rows in which the behaviour is possible at all, so that a text without a
-repeated character says nothing about heads that look for one. What a head that attends evenly would get
-on the same text is measured as well: in a long text even attention is mostly long-range. A head is
-therefore named after a behaviour when its share has gone a threshold's part of the way from the even
-share to 1; ``uniform``, where even attention is the end of the way, has its threshold on the share itself.
+A share is the mean over the rows in which the behaviour is possible, so that a text without repeated characters does
+not count against induction heads. The baseline is the share of uniform attention on the same text: in a long text,
+uniform attention is mostly long-range. With the baseline b, a head is classified as a behaviour if its share is at
+least b + threshold (1 - b). For ``uniform``, where the baseline is 1, the threshold applies to the share itself.
 
-The behaviours are those that studies of trained transformers report: neighbouring, first and distant
-tokens and uniform attention (Clark et al. 2019, "What Does BERT Look At?", section 3), and induction
-(Olsson et al. 2022, "In-context Learning and Induction Heads").
+The behaviours are those reported for trained transformers: neighbouring, first and distant tokens and uniform attention
+(Clark et al. 2019, "What Does BERT Look At?", section 3), and induction (Olsson et al. 2022, "In-context Learning and
+Induction Heads").
 """
 
 from dataclasses import dataclass
@@ -18,15 +17,15 @@ import numpy as np
 NEAR = 3
 FAR = 16
 THRESHOLDS = (
-    "A head is named after a behaviour when its share has gone 30 % of the way from what even attention "
-    "gives to 100 %; uniform attention when its entropy is 90 % of even attention's or more."
+    "A head is classified as a behaviour if its share exceeds the baseline, the share of uniform attention, by 30 % of "
+    "the difference to 100 %; as uniform if its entropy is at least 90 % of that of uniform attention."
 )
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour's ``key`` and ``name``, its ``definition`` in words, its ``threshold``, and what a text is
-    ``without`` in which it cannot be measured."""
+    """A behaviour: ``key``, ``name``, ``definition`` in words, ``threshold``, and ``without``, the reason why it cannot
+    be measured on some texts."""
 
     key: str
     name: str
@@ -41,50 +40,50 @@ BEHAVIOURS = (
         "neighbour",
         f"Weight on other keys at most {NEAR} characters away.",
         0.3,
-        "no character may attend to a neighbour",
+        "no character can attend to a neighbour",
     ),
     Behaviour(
         "long_range",
         "long-range",
         f"Weight on keys {FAR} or more characters away.",
         0.3,
-        f"no character may attend to one {FAR} or more away",
+        f"no character can attend to one {FAR} or more away",
     ),
     Behaviour(
         "uniform",
         "uniform",
-        "Entropy of the row's weights over the entropy of even weights on the keys it may attend to.",
+        "Entropy of the row's weights divided by the entropy of uniform weights on its visible keys.",
         0.9,
-        "no character may attend to two",
+        "no character can attend to two keys",
     ),
     Behaviour(
         "first",
         "first character",
         "Weight on the text's first character, for later queries.",
         0.3,
-        "no later character may attend to the first",
+        "no later character can attend to the first",
     ),
     Behaviour(
         "same",
         "same character",
-        "Weight on other places that hold the query's own character.",
+        "Weight on other positions with the same character as the query.",
         0.3,
-        "no character may attend to another of its kind",
+        "no character can attend to an equal one",
     ),
     Behaviour(
         "induction",
         "induction",
-        "Weight on the keys that come right after an earlier place with the query's character.",
+        "Weight on the keys directly after an earlier occurrence of the query's character.",
         0.3,
-        "no character comes a second time",
+        "no character occurs twice",
     ),
 )
 
 
 def target_cells(characters):
-    """The cells that each behaviour counts, a dict of key to a boolean array (length, length).
+    """Cells whose weights count for each behaviour: a dict of key to a boolean array (length, length).
 
-    Rows are queries, columns keys. ``uniform`` has no cells: it is measured by entropy.
+    Rows are queries, columns are keys. ``uniform`` has no cells: it is measured by entropy.
 
     >>> target_cells("abab")["induction"].astype(int).tolist()
     [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
@@ -93,7 +92,7 @@ def target_cells(characters):
     query, key = np.arange(length)[:, None], np.arange(length)[None, :]
     ids = np.unique(list(characters), return_inverse=True)[1]
     same = ids[:, None] == ids[None, :]
-    # after[i, j]: the character before key j is the query's own, and stands earlier than the query.
+    # after[i, j]: the character before key j equals that of query i, at a position before i.
     after = np.zeros((length, length), bool)
     after[:, 1:] = same[:, :-1] & (key[:, :-1] < query)
     return {
@@ -106,16 +105,16 @@ def target_cells(characters):
 
 
 def measure_heads(weights, characters, allowed=None):
-    """The shares of every head, a dict of behaviour key to an array (layers, heads).
+    """Measure the shares of every head: a dict of behaviour key to an array (layers, heads).
 
     Args:
-        weights: attention weights (layers, heads, length, length), rows adding to 1.
+        weights: attention weights (layers, heads, length, length); rows sum to 1.
         characters: the text, ``length`` characters.
-        allowed: boolean (length, length), where a query may attend; by default wherever any head's
-            weight is above 0.
+        allowed: boolean (length, length), the keys that each query sees; by default those to which any head gives a
+            positive weight.
 
     Returns:
-        Shares in 0..1; NaN throughout for a behaviour that no row of this text allows.
+        Shares from 0 to 1; NaN for a behaviour that is not possible in any row of this text.
 
     >>> weights = np.zeros((1, 1, 3, 3))
     >>> weights[0, 0, [0, 1, 2], [0, 0, 1]] = 1  # each character attends to the one before it
@@ -145,15 +144,15 @@ def measure_heads(weights, characters, allowed=None):
 
 
 def even_shares(characters, allowed):
-    """What a head that attends evenly gets on this text, a dict of behaviour key to a number."""
+    """Baseline: the shares of uniform attention on this text, a dict of behaviour key to a number."""
     count = allowed.sum(axis=1, keepdims=True)
     even = np.where(allowed, 1.0 / np.maximum(count, 1), 0.0)
     shares = measure_heads(even[None, None], characters, allowed)
     return {key: float(share[0, 0]) for key, share in shares.items()}
 
 
-def marks(even):
-    """The share from which a head is named after each behaviour, given the even shares."""
+def cutoffs(even):
+    """Smallest share of a head classified as each behaviour, given the ``even_shares`` of the text."""
     return {
         one.key: one.threshold
         if one.key == "uniform"
@@ -163,20 +162,20 @@ def marks(even):
 
 
 def kind_of(shares, even):
-    """The name of the behaviour that goes furthest beyond its threshold, or "mixed" if none does.
+    """Classify a head: the name of the behaviour that exceeds its threshold most, or "mixed" if none does.
 
     Args:
-        shares: the head's shares, a dict of behaviour key to a number, NaN where not measured.
-        even: the shares of even attention on the same text, likewise.
+        shares: shares of the head, a dict of behaviour key to a number, NaN if not measured.
+        even: the ``even_shares`` of the same text.
     """
     behaviour, progress = _furthest(shares, even)
     return behaviour.name if progress >= 1 else "mixed"
 
 
 def reason_of(shares, even):
-    """Why a head has its ``kind_of``: the share that goes furthest, and the one needed on this text.
+    """Reason for the ``kind_of`` a head: the behaviour closest to or furthest above its threshold, and both shares.
 
-    The same share may be enough on one text and not on another, where even attention has more of it.
+    The threshold depends on the text, since the baseline does.
 
     >>> even = {**dict.fromkeys(("long_range", "uniform", "first", "same", "induction"), 0.1), "neighbour": 0.4}
     >>> reason_of({**even, "neighbour": 0.55}, even), reason_of({**even, "neighbour": 0.6}, even)
@@ -185,22 +184,20 @@ def reason_of(shares, even):
     behaviour, progress = _furthest(shares, even)
     if behaviour is None:
         return "nothing can be measured on this text"
-    share, needed = shares[behaviour.key], marks(even)[behaviour.key]
+    share, needed = shares[behaviour.key], cutoffs(even)[behaviour.key]
     closest = "" if progress >= 1 else "closest: "
     return f"{closest}{behaviour.name} {_percent(share)}, {_percent(needed)} needed"
 
 
 def _furthest(shares, even):
-    """The behaviour whose share goes furthest on the way to its threshold, and that part of the way."""
+    """The behaviour with the largest progress from its baseline (0) to its threshold (1), and that progress."""
     furthest, best = None, -np.inf
     for behaviour in BEHAVIOURS:
         share, start = shares[behaviour.key], even[behaviour.key]
-        if behaviour.key == "uniform":
-            way = share
-        else:
-            way = (share - start) / (1 - start) if start < 1 else 0.0
-        if way / behaviour.threshold >= best:
-            furthest, best = behaviour, way / behaviour.threshold
+        if behaviour.key != "uniform":
+            share = (share - start) / (1 - start) if start < 1 else 0.0
+        if share / behaviour.threshold >= best:
+            furthest, best = behaviour, share / behaviour.threshold
     return furthest, best
 
 

@@ -1,18 +1,18 @@
-"""Numbers as people type them and read them: vectors and matrices on one line or several."""
+"""Parsing and formatting of scalars, vectors and matrices."""
 
 import numpy as np
 
 
 def parse_array(text, name, axes=(1,)):
-    """The float64 array that ``text`` spells: numbers apart by spaces or commas, rows by semicolons.
+    """Parse a float64 array: numbers separated by spaces or commas, rows by semicolons.
 
     Args:
-        text: for instance ``"1 2 3"`` or ``"1 0; 0 1"``; an array or a list passes through.
-        name: what to call it in an error, for instance ``"--x"``.
-        axes: how many axes it may have, out of 0, 1 and 2.
+        text: for instance ``"1 2 3"`` or ``"1 0; 0 1"``; arrays and lists are converted.
+        name: name for error messages, for instance ``"--x"``.
+        axes: allowed numbers of axes, a subset of (0, 1, 2).
 
     Raises:
-        ValueError: where it is no such array; the sentence says what was given.
+        ValueError: for other text, elements that are not finite, and a wrong number of axes.
 
     >>> parse_array("1, 2.5; 3 -4", "--x", axes=(2,))
     array([[ 1. ,  2.5],
@@ -23,7 +23,7 @@ def parse_array(text, name, axes=(1,)):
         for word in (word for row in rows for word in row):
             if not _is_number(word):
                 raise ValueError(
-                    f"{name} {text!r}: {word!r} is no finite number; expected numbers apart by spaces "
+                    f"{name} {text!r}: {word!r} is not a finite number; expected numbers separated by spaces "
                     "or commas, and rows by semicolons"
                 )
         if len({len(row) for row in rows}) != 1 or not rows[0]:
@@ -34,8 +34,8 @@ def parse_array(text, name, axes=(1,)):
         values = np.array(rows, dtype=np.float64)
         if len(rows) == 1:
             values = values[0] if 1 in axes else values
-            if axes == (0,) or (0 in axes and values.size == 1):
-                values = values.reshape(-1)[0] if values.size == 1 else values
+            if 0 in axes and values.size == 1:
+                values = values.reshape(-1)[0]
     else:
         values = np.array(text, dtype=np.float64)
         if not np.isfinite(values).all():
@@ -49,7 +49,7 @@ def parse_array(text, name, axes=(1,)):
 
 
 def format_array(values, digits=4):
-    """The lines that show an array of up to two axes, columns aligned.
+    """Format an array of up to two axes as lines with aligned columns.
 
     >>> format_array([0.25, -1.0, 12.5])
     ['[ 0.2500  -1.0000  12.5000]']

@@ -18,21 +18,21 @@ MASK_EVERY, MASK_FIRST, MASK_SIGN = 7, 3, "\N{WHITE VERTICAL RECTANGLE}"
 
 @dataclass
 class Observation:
-    """The result of ``observe``; arrays are NumPy's, in the model's dtype.
+    """The result of ``observe``; arrays are NumPy arrays in the model's dtype.
 
     Attributes:
         characters: the text, a list.
-        expected: the target character of each position, None where there is none.
+        expected: the target character of each position, or None.
         vocabulary: all characters, in the order of their ids.
-        allowed: boolean (length, length), True where a query of some layer sees a key.
-        scores: S (layers, heads, length, length), scaled, -inf where masked.
-        weights: P, likewise.
-        gradient: dL/dP of the mean loss, likewise; None if not asked for.
-        score_gradient: dL/dS as the engine computes it, likewise.
-        loss, losses: the mean loss in nats, and that of each position, NaN where nothing is expected.
+        allowed: boolean (length, length), True if a query of any layer sees the key.
+        scores: S (layers, heads, length, length), scaled, -inf if masked.
+        weights: P, same shape.
+        gradient: dL/dP of the mean loss, same shape; None without gradients.
+        score_gradient: dL/dS from the engine, same shape.
+        loss, losses: the mean loss in nats, and the loss of each position, NaN without a target.
         probabilities: (length, vocabulary).
-        norms: norms of gradients by layer: ``places`` and ``series``.
-        gradient_of: a function of a position: dL/dP of that position's loss alone.
+        norms: gradient norms by layer: ``places`` and ``series``.
+        gradient_of: function from a position to dL/dP of the loss of that position alone.
     """
 
     characters: list
@@ -54,23 +54,23 @@ class Observation:
 def observe(model, text, *, vocabulary=None, gradients=True):
     """Run a model on a text in eval mode, and record its attention, forward and backward.
 
-    The model is left unchanged: ``.grad``, modes and hooks stay as they were. Gradients are computed for frozen
-    parameters too.
+    The model is not changed: ``.grad``, train/eval modes, ``requires_grad`` flags and hooks are restored. Gradients
+    include those of frozen parameters.
 
     Args:
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
-            of a run, whose best state is taken; or what ``tinyattn.train.load_run`` gave.
-        text: 2 characters at least, at most as many as the model's block holds.
-        vocabulary: a ``CharVocabulary`` or its characters; a run brings its own.
-        gradients: whether to run backward too.
+            of a run, whose best state is loaded; or the result of ``tinyattn.train.load_run``.
+        text: from 2 characters to the model's block size.
+        vocabulary: a ``CharVocabulary`` or its characters; a run has its own.
+        gradients: whether to run a backward pass.
 
     Returns:
-        An ``Observation``. A causal model predicts the next character. For an encoder every 7th character, from the 4th
-        on, is masked, and it predicts those; in ``characters`` they are a rectangle.
+        An ``Observation``. The targets of a causal model are the next characters. For an encoder, every 7th character
+        from the 4th on is masked, shown as a rectangle in ``characters``, and is the target.
 
     Raises:
-        ValueError: for a text that is too short or too long or has unknown characters, a vocabulary of another size
-            than the model's, and a model without softmax attention.
+        ValueError: for a text that is too short, too long or has unknown characters, a vocabulary whose size differs
+            from the model's, and a model without softmax attention.
 
     >>> import tinyattn as ta
     >>> config = ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=2, dim=8)
@@ -89,7 +89,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         if logits.shape[-1] != len(vocabulary):
             raise ValueError(
                 f"the model predicts {logits.shape[-1]} characters, and the vocabulary has {len(vocabulary)}: "
-                "give the one that it was trained with"
+                "pass the vocabulary of its training"
             )
         losses = cross_entropy(
             logits[0],
@@ -100,7 +100,9 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         count = int((targets != IGNORE_INDEX).sum())
         loss = losses.sum() / count
     if not watch.called:
-        raise ValueError(f"this {type(model).__name__} runs none of its attention layers")
+        raise ValueError(
+            f"the forward pass of {type(model).__name__} calls none of its attention layers"
+        )
     allowed = np.stack([_allowed(attention, len(ids)) for attention in watch.called])[:, None]
     scores = np.stack([tensor.numpy()[0] for tensor in watch.scores])
     values = losses.numpy()
@@ -135,7 +137,7 @@ def _record_gradients(seen, model, watch, loss, losses):
 
     def gradient_of(position):
         if np.isnan(seen.losses[position]):
-            raise ValueError(f"position {position} has nothing to predict")
+            raise ValueError(f"position {position} has no target character")
         parts = grad(losses[position], watch.weights, allow_unused=True, retain_graph=True)
         zero = np.zeros_like(seen.gradient[0])
         return np.stack([zero if part is None else part.numpy()[0] for part in parts])
@@ -144,7 +146,7 @@ def _record_gradients(seen, model, watch, loss, losses):
 
 
 def _norms(seen, model, residuals, by_parameter):
-    """Euclidean norms of gradients by layer: of activations and of parameters."""
+    """Euclidean norms by layer of the gradients of activations and parameters."""
     blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
     places = ["input", *map(str, range(len(blocks)))]
 
@@ -166,9 +168,9 @@ def _norms(seen, model, residuals, by_parameter):
             series("residual stream", [None if r is None else norm(r) for r in residuals]),
             series("weights P", [None, *(norm(layer[:, seen.allowed]) for layer in seen.gradient)]),
             series("scores S", [None, *(norm(layer) for layer in seen.score_gradient)]),
-            series("attention's parameters", [None, *(of_parameters(b.attention) for b in blocks)]),
+            series("attention parameters", [None, *(of_parameters(b.attention) for b in blocks)]),
             series(
-                "feed-forward's parameters",
+                "feed-forward parameters",
                 [None, *(of_parameters(b.feed_forward) for b in blocks)],
             ),
         ],
@@ -176,11 +178,11 @@ def _norms(seen, model, residuals, by_parameter):
 
 
 class _Watch:
-    """Forward hooks that keep the scores, weights and residual stream of one forward pass."""
+    """Context manager: forward hooks that record the scores, weights and residual stream of one forward pass."""
 
     def __init__(self, model, attentions):
         self.scores, self.weights, self.residuals = [], [], []
-        self.called = []  # the attention layer of each of the scores: in the order of calls, not of names
+        self.called = []  # the attention layer of each entry of scores, in call order
         blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
         self._hooks = []
         for _, attention in attentions:
@@ -210,7 +212,7 @@ class _Watch:
 
 @contextlib.contextmanager
 def _unfrozen(parameters):
-    """Set ``requires_grad`` of the parameters inside the block."""
+    """Temporarily set ``requires_grad`` of the parameters."""
     for parameter in parameters:
         parameter.requires_grad = True
     try:
@@ -226,12 +228,12 @@ def _resolve(model, vocabulary):
 
         loaded = load_run(model)
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
-    elif hasattr(model, "model") and hasattr(model, "vocabulary"):  # what load_run gives
+    elif hasattr(model, "model") and hasattr(model, "vocabulary"):  # the result of load_run
         model, vocabulary = model.model, vocabulary or model.vocabulary
     if vocabulary is None:
         raise ValueError(
-            "the model's vocabulary is not known: pass vocabulary=, the characters in the order of "
-            "their ids, or give a run's directory in place of the model"
+            "the vocabulary of the model is unknown: pass vocabulary=, the characters in the order of their ids, or "
+            "the directory of a run instead of the model"
         )
     if not isinstance(vocabulary, CharVocabulary):
         vocabulary = CharVocabulary(vocabulary)
@@ -245,23 +247,23 @@ def _attentions(model):
         if isinstance(module, MultiHeadAttention)
     ]
     if not found:
-        raise ValueError(f"this {type(model).__name__} has no attention to look at")
+        raise ValueError(f"{type(model).__name__} has no attention layer: expected a transformer")
     for name, attention in found:
         if not attention_kind(attention.kind).has_weights:
             known = [name for name in attention_kinds() if attention_kind(name).has_weights]
             raise ValueError(
-                f'{name} attends with kind="{attention.kind}", which has no softmax to look at: '
+                f'{name} has kind="{attention.kind}", which has no attention weights: '
                 f"expected one of {', '.join(known)}"
             )
     if len({attention.heads for _, attention in found}) > 1:
         raise ValueError(
-            "the layers have different numbers of heads: they cannot be shown side by side"
+            "the attention layers have different numbers of heads: expected the same number in every layer"
         )
     return found
 
 
 def _allowed(attention, length):
-    """Which key each query of a layer sees, (length, length)."""
+    """Boolean (length, length): the keys that each query of a layer sees."""
     kind = attention_kind(attention.kind)
     visible = kind.visible(length, length, attention.causal, **kind.complete(attention.options))
     return np.ones((length, length), bool) if visible is None else visible
@@ -278,18 +280,18 @@ def _task(model, text, ids, vocabulary):
 
 
 def block_size_of(model):
-    """How many characters a model sees at once; None where it does not say."""
+    """The block size of a model, or None if it has none."""
     return getattr(getattr(model, "config", None), "block_size", None)
 
 
 def _encode(model, text, vocabulary):
     if len(text) < 2:
         raise ValueError(
-            f"the text has {len(text)} character{'s' * (len(text) != 1)}: expected 2 at least"
+            f"the text has {len(text)} character{'s' * (len(text) != 1)}: expected at least 2"
         )
     block = block_size_of(model)
     if block is not None and len(text) > block:
         raise ValueError(
-            f"the text has {len(text)} characters, the model sees {block} at once: give {block} at most"
+            f"the text has {len(text)} characters: expected at most {block}, the model's block size"
         )
     return vocabulary.encode(text).astype(np.int64)

@@ -1,29 +1,27 @@
-"""Writes the explorer: one HTML file with the bundle of ``web/`` and a run's numbers in it.
+"""Rendering of the explorer page: one HTML file with the bundle of ``web/`` and a JSON payload.
 
-The numbers go in as JSON in a script element of a type that no browser runs, with every ``<``, ``>``
-and ``&`` written as an escape, so that no text can end the element or be taken for markup; the page's
-content policy moreover allows the one script of the bundle and nothing else.
+The payload is in a script element of type application/json, with ``<``, ``>`` and ``&`` escaped, so that no text can
+close the element or be parsed as markup. The content security policy of the page allows the script of the bundle only.
 
-Stored for every head are the scores S and the gradients dL/dP in float32, over the cells that may be
-attended to; the page computes P, dL/dS and P*dL/dP from them in float64. A map takes 4 bytes a cell,
-less what deflating its byte planes saves.
+For every head, the payload has the scores S and the gradients dL/dP in float32 for the visible cells; the page computes
+P, dL/dS and P*dL/dP from them in float64. A map has 4 bytes per cell before compression.
 
 The JSON object:
-    title, characters, expected (what each position is to predict, or null), loss, gradcheck (a link or null)
+    title, characters, expected (the target of each position, or null), loss, gradcheck (a link or null)
     model        layers, heads, head_dim, parameters
-    allowed      packed bits, length*length, row by row: 1 where a query may attend to a key
-    own          which of the steps is the run's own state: the others are snapshots, in 16 bits
+    allowed      packed bits, length*length, in row-major order: 1 if a query sees a key
+    own          index in steps of the run's own state; the others are snapshots, in 16 bits
     steps        in order: step, loss, scores, gradient, heads (kind, reason, shares)
-    targets      losses of single characters: position, loss, rows (first and last per layer outside
-                 of which the gradient is 0), gradient (layer by layer, head by head, those rows)
-    predictions  a position: loss, probability (of what came), top (character and probability)
-    behaviours   key, name, definition, chance (what even attention gives), mark (the threshold),
-                 without (what the text lacks where it has no share)
-    thresholds   how a head gets its name, a sentence
+    targets      losses of single characters: position, loss, rows (per layer the first and last row with a gradient
+                 other than 0), gradient (of those rows, by layer and head)
+    predictions  per position: loss, probability (of the target), top (character and probability)
+    behaviours   key, name, definition, chance (share of uniform attention), mark (the threshold), without (the reason
+                 if it cannot be measured)
+    thresholds   the rule by which heads are classified, a sentence
     curve        step, loss, val_loss
     norms        places (names of layers) and series (name, values)
-An array is {dtype, data}: the byte planes of its little-endian values, deflated, in base64; a 16-bit
-map adds low and high, a number a head.
+An array is {dtype, data}: the byte planes of its little-endian values, compressed with deflate, in base64; a 16-bit map
+also has low and high, a number per head.
 """
 
 import base64
@@ -36,7 +34,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from .heads import BEHAVIOURS, THRESHOLDS, even_shares, kind_of, marks, measure_heads, reason_of
+from .heads import BEHAVIOURS, THRESHOLDS, cutoffs, even_shares, kind_of, measure_heads, reason_of
 
 TOP = 5
 MEGABYTE = 1_000_000
@@ -44,10 +42,9 @@ MEGABYTE = 1_000_000
 
 @dataclass
 class Maps:
-    """The attention of all heads at one step of training.
+    """The attention of all heads at one training step.
 
-    ``scores`` (scaled, -inf where masked) and ``gradient`` (dL/dP) have the shape
-    (layers, heads, length, length).
+    ``scores`` (scaled, -inf if masked) and ``gradient`` (dL/dP) have the shape (layers, heads, length, length).
     """
 
     step: int | str
@@ -58,7 +55,7 @@ class Maps:
 
 @dataclass
 class Content:
-    """What a page shows; see the module for the meaning of the parts."""
+    """The content of a page; the module docstring describes the fields."""
 
     title: str
     characters: list
@@ -77,12 +74,12 @@ class Content:
 
     @property
     def allowed(self):
-        """Boolean (length, length): where any head may attend."""
+        """Boolean (length, length): the keys that each query sees in any head."""
         return np.isfinite(self.maps.scores).any(axis=(0, 1))
 
 
 def softmax_rows(scores):
-    """Weights of scores (..., keys) in float64; a row of -inf only gives weights of 0."""
+    """Softmax of scores (..., keys) in float64; a row of only -inf has weights of 0."""
     scores = np.asarray(scores, np.float64)
     highest = scores.max(axis=-1, keepdims=True)
     exponentials = np.exp(scores - np.where(np.isfinite(highest), highest, 0.0))
@@ -91,10 +88,10 @@ def softmax_rows(scores):
 
 
 def render(content):
-    """The page of ``content``, a string of HTML.
+    """Render ``content`` as a string of HTML.
 
     Raises:
-        ValueError: where a number is not finite.
+        ValueError: if a number is not finite.
     """
     try:
         payload = json.dumps(
@@ -102,8 +99,8 @@ def render(content):
         )
     except ValueError:
         raise ValueError(
-            "the model computes numbers on this text that are not finite: its weights are too large, "
-            "train it again with a smaller learning rate"
+            "the model computes values on this text that are not finite, as its weights are too large: "
+            "train it with a smaller learning rate"
         ) from None
     for sign in "<>&":
         payload = payload.replace(sign, f"\\u{ord(sign):04x}")
@@ -114,11 +111,11 @@ def render(content):
 
 
 def payload_of(content):
-    """The page's JSON object, from Python numbers, strings and lists."""
+    """The JSON object of the page, made of Python numbers, strings and lists."""
     allowed = content.allowed
     layers, heads = content.maps.scores.shape[:2]
     even = even_shares(content.characters, allowed)
-    # In the order of training: a run's best state may be older than its last snapshots.
+    # Sorted by step: the best state of a run may be older than its last snapshots.
     steps = [
         *((maps.step, _step(maps, content, even, pack_levels)) for maps in content.snapshots),
         (content.maps.step, _step(content.maps, content, even, pack_maps)),
@@ -148,7 +145,7 @@ def payload_of(content):
                 "key": one.key,
                 "name": one.name,
                 "definition": one.definition,
-                "mark": _finite(marks(even)[one.key]),
+                "mark": _finite(cutoffs(even)[one.key]),
                 "chance": _finite(even[one.key]),
                 "without": one.without,
             }
@@ -199,7 +196,7 @@ def _predictions(content):
 
 
 def pack_target(gradient, allowed):
-    """The stored form of one character's dL/dP (layers, heads, length, length)."""
+    """Pack dL/dP (layers, heads, length, length) of one character's loss."""
     rows, parts = [], []
     for layer in gradient:
         reached = np.flatnonzero((layer * allowed).any(axis=(0, 2)))
@@ -212,7 +209,7 @@ def pack_target(gradient, allowed):
 
 
 def pack(array):
-    """An array of 1-, 2- or 4-byte numbers as the page reads it."""
+    """Pack an array of 1-, 2- or 4-byte numbers for the page."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     planes = little.view(np.uint8).reshape(-1, array.dtype.itemsize).T.tobytes()
     return {
@@ -222,12 +219,12 @@ def pack(array):
 
 
 def pack_maps(cells):
-    """Cells (layers, heads, cells) as float32."""
+    """Pack cells (layers, heads, cells) as float32."""
     return pack(cells.astype(np.float32).ravel())
 
 
 def pack_levels(cells):
-    """Cells (layers, heads, cells) in 65,535 even levels a head, and level 0 for -inf."""
+    """Quantise and pack cells (layers, heads, cells): 65,535 evenly spaced levels per head, and level 0 for -inf."""
     cells = cells.astype(np.float64).reshape(-1, cells.shape[-1])
     finite = np.isfinite(cells)
     low = np.where(finite, cells, np.inf).min(axis=1)
@@ -240,6 +237,6 @@ def pack_levels(cells):
 
 
 def _finite(value):
-    """JSON has no NaN: what could not be measured is null."""
+    """Convert NaN, which JSON lacks, to None."""
     value = float(value)
     return value if math.isfinite(value) else None

@@ -1,15 +1,16 @@
-"""Pictures from Python: heads as heat maps, what heads do, loss curves, and the recorded graph.
+"""Figures: attention maps, head reports and loss curves.
 
-Each is a ``Picture``: it shows itself in a notebook, and ``save`` writes PNG or SVG.
+Each function returns a ``Picture``, which is displayed in a notebook and saved as PNG or SVG.
 """
 
 import html
+import importlib
 import io
 from pathlib import Path
 
 import numpy as np
 
-from .heads import BEHAVIOURS, even_shares, kind_of, marks, measure_heads
+from .heads import BEHAVIOURS, cutoffs, even_shares, kind_of, measure_heads
 from .observation import observe
 from .page import softmax_rows
 
@@ -24,15 +25,13 @@ FORMATS = (".png", ".svg")
 
 
 def need(package, purpose):
-    """Import ``package``, or say which extra brings it.
+    """Import ``package``, or raise an ImportError that says how to install it.
 
     >>> need("no_such_package", "draw_nothing")
     Traceback (most recent call last):
         ...
     ImportError: draw_nothing needs the package no_such_package: pip install no_such_package
     """
-    import importlib
-
     try:
         return importlib.import_module(package)
     except ImportError:
@@ -40,11 +39,11 @@ def need(package, purpose):
 
 
 class Picture:
-    """A drawing that shows itself in a notebook.
+    """A matplotlib figure with a description; displayed as an image in a notebook.
 
     Args:
-        figure: a matplotlib figure, kept as ``figure``.
-        description: what is to be seen, for those who do not see it.
+        figure: a matplotlib figure.
+        description: text alternative of the figure.
     """
 
     def __init__(self, figure, description):
@@ -52,23 +51,23 @@ class Picture:
         self.description = description
 
     def save(self, path):
-        """Write the picture to ``path``, whose ending says how: ``.png`` or ``.svg``.
+        """Write the picture to ``path`` in the format of its suffix, ``.png`` or ``.svg``; returns ``path``.
 
         Raises:
-            ValueError: for any other ending.
+            ValueError: for any other suffix.
         """
-        ending = Path(path).suffix.lower()
-        if ending not in FORMATS:
+        suffix = Path(path).suffix.lower()
+        if suffix not in FORMATS:
             raise ValueError(f"cannot save a picture as {Path(path).name!r}: expected .png or .svg")
         from ..train.storage.atomic import write_atomic
 
-        write_atomic(path, self._bytes(ending[1:]))
+        write_atomic(path, self._bytes(suffix[1:]))
         return Path(path)
 
     def _bytes(self, form):
         import matplotlib
 
-        # Letters stay letters, and the same picture is the same file.
+        # Keep text as text in SVG, and make files reproducible.
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tinyattn"}):
             content = io.BytesIO()
             metadata = {"Date": None} if form == "svg" else None
@@ -86,8 +85,11 @@ class Picture:
 
 
 class HeadReport(Picture):
-    """The measured shares of every head; ``shares`` is a dict of behaviour to an array (layers,
-    heads), ``kinds`` a list of names a layer."""
+    """Behaviours of every head.
+
+    ``shares`` is a dict of behaviour key to an array (layers, heads), ``even`` has the shares of uniform attention, and
+    ``kinds`` is a list of names per layer.
+    """
 
     def __init__(self, figure, description, shares, even, kinds):
         super().__init__(figure, description)
@@ -119,20 +121,20 @@ class HeadReport(Picture):
 
 
 def attention_maps(model, text, overlay="P", *, vocabulary=None):
-    """Every head's map for a text, a row a layer: the weights, the scores, or their gradients.
+    """Draw a heat map of every head on a text, one row per layer: the weights, the scores, or their gradients.
 
     Args:
         model: a GPT or Encoder, or the directory of a run.
-        text: the characters to look at, as many as the model's block holds at most.
+        text: input text, at most as long as the model's block size.
         overlay: ``"P"``, ``"S"``, ``"dP"``, ``"dS"`` or ``"PdP"``; gradients are of the mean loss over the text.
-        vocabulary: a ``CharVocabulary``; a run brings its own.
+        vocabulary: a ``CharVocabulary``; a run has its own.
 
     Returns:
         A ``Picture``.
 
     Raises:
         ValueError: for an unknown overlay, and as ``study.observe`` does.
-        ImportError: where matplotlib is missing.
+        ImportError: if matplotlib is missing.
     """
     if overlay not in OVERLAYS:
         raise ValueError(f"unknown overlay {overlay!r}: expected one of {', '.join(OVERLAYS)}")
@@ -166,13 +168,13 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
 
 
 def head_report(model, text, *, vocabulary=None):
-    """What each head does with a text: six measured shares, and the name of the one that goes furthest.
+    """Measure and classify the behaviour of each head on a text.
 
-    Below each behaviour stands the share from which a head is named after it, which depends on the text;
-    ``study.heads`` has the definitions.
+    The table has the shares of six behaviours per head, and for each behaviour the threshold on this text.
+    ``study.heads`` defines them.
 
     Args:
-        model, text, vocabulary: as for ``attention_maps``.
+        model, text, vocabulary: as in ``attention_maps``.
 
     Returns:
         A ``HeadReport``: a picture with ``shares`` and ``kinds``, which also prints as a table.
@@ -198,7 +200,7 @@ def head_report(model, text, *, vocabulary=None):
         text_colour = "white" if value > 0.6 else "black"
         label = "-" if np.isnan(value) else f"{value:.2f}"
         axes.text(column, row, label, ha="center", va="center", fontsize=8, color=text_colour)
-    needed = marks(even)
+    needed = cutoffs(even)
     columns = [
         f"{one.name}\n"
         + ("not on this text" if np.isnan(even[one.key]) else f"from {needed[one.key]:.2f}")
@@ -214,16 +216,16 @@ def head_report(model, text, *, vocabulary=None):
 
 
 def loss_curve(run):
-    """The loss of a run over its steps: of the batches, and of the whole validation part.
+    """Draw the training and validation loss of a run over its steps.
 
     Args:
-        run: the directory of a run, its ``metrics.jsonl``, or what ``tinyattn.train.load_run`` gave.
+        run: the directory of a run, its ``metrics.jsonl``, or the result of ``tinyattn.train.load_run``.
 
     Returns:
         A ``Picture``.
 
     Raises:
-        FileNotFoundError: where there is no such file.
+        FileNotFoundError: if there is no such file.
     """
     from ..train.storage.metrics import read_metrics
     from ..train.storage.run_directory import RunDirectory
@@ -232,7 +234,9 @@ def loss_curve(run):
     path = Path(getattr(run, "path", run))
     file = path / "metrics.jsonl" if path.is_dir() else path
     if not file.is_file():
-        raise FileNotFoundError(f"there is no {file}: give a run's directory, or its metrics.jsonl")
+        raise FileNotFoundError(
+            f"there is no {file}: give the directory of a run, or its metrics.jsonl"
+        )
     lines = RunDirectory(path).read_metrics() if path.is_dir() else read_metrics(file)
     figure = _figure((6.4, 3.8))
     axes = figure.subplots()
@@ -243,7 +247,7 @@ def loss_curve(run):
         points = [(line["step"], line[quantity]) for line in lines if quantity in line]
         if points:
             axes.plot(*zip(*points), label=name, **style)
-    axes.set(xlabel="step", ylabel="nats a character")
+    axes.set(xlabel="step", ylabel="loss (nats per character)")
     axes.grid(alpha=0.25)
     if axes.lines:
         axes.legend(frameon=False)
@@ -253,20 +257,14 @@ def loss_curve(run):
 def _overlay(seen, overlay):
     scores = np.where(np.isfinite(seen.scores), seen.scores, np.nan).astype(np.float64)
     P = np.where(np.isnan(scores), np.nan, softmax_rows(seen.scores))
-    dP = seen.gradient
-    if overlay == "P":
-        return P
-    if overlay == "S":
-        return scores
-    if overlay == "dP":
-        return np.where(np.isnan(scores), np.nan, dP)
-    if overlay == "PdP":
-        return P * dP
-    return P * (dP - np.nansum(P * dP, axis=-1, keepdims=True))
+    dP = np.where(np.isnan(scores), np.nan, seen.gradient)
+    PdP = P * dP
+    dS = P * (dP - np.nansum(PdP, axis=-1, keepdims=True))
+    return {"P": P, "S": scores, "dP": dP, "dS": dS, "PdP": PdP}[overlay]
 
 
 def _square_root_scale(limit, signed):
-    """Colours that follow the square root of a value's size: it lifts the many small ones beside the few large."""
+    """Colour scale by the square root of the magnitude, which makes small values visible."""
     from matplotlib.colors import FuncNorm
 
     def forward(value):
@@ -279,7 +277,7 @@ def _square_root_scale(limit, signed):
 
 
 def _figure(size):
-    # Without pyplot: no window, and no state shared with the caller's own figures.
+    # Without pyplot: no window, and no global state shared with the caller's figures.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,5 +1,5 @@
-// Bundles src/ into one file, ../explorer.html, that Python fills with a run's numbers.
-// `npm ci && npm run build` here; `node build.mjs OUT.html` writes elsewhere (the tests compare both).
+// Bundles src/ into ../explorer.html, into which Python inserts the data of a run.
+// Run `npm ci && npm run build` here; `node build.mjs OUT.html` writes to another file (the tests compare both).
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -24,7 +24,7 @@ async function bundle(entry) {
   return result.outputFiles[0].text.trimEnd();
 }
 
-// The sources' digest lets a machine without Node see that the committed bundle is theirs.
+// The digest of the sources lets a machine without Node verify that the committed bundle is up to date.
 function digestOfSources() {
   const hash = createHash("sha256");
   const sources = readdirSync(join(here, "src")).map((name) => join("src", name));
@@ -36,7 +36,7 @@ function digestOfSources() {
 
 const script = await bundle("main.js");
 const style = await bundle("style.css");
-// The page runs this one script and nothing else, whatever the text it shows contains, and loads nothing.
+// Content security policy: the page executes this script only, regardless of the displayed text, and loads nothing.
 const scriptHash = createHash("sha256").update(script).digest("base64");
 const policy = `default-src 'none'; script-src 'sha256-${scriptHash}'; style-src 'unsafe-inline'; img-src data:`;
 

@@ -1,4 +1,4 @@
-// Colours for maps: one hue for weights, blue to orange for signed values (told apart with any colour vision).
+// Colour maps: one hue for weights, blue to orange for signed values (safe for colour-blind readers).
 import { interpolateRgb, piecewise } from "d3-interpolate";
 
 const STOPS = {
@@ -29,7 +29,7 @@ export function palette(theme, signed) {
   return (tables[name] = { table, empty });
 }
 
-// Position of a value on the palette. The square root lifts the many small values beside the few large ones.
+// Position of a value on the palette. The square root makes small values visible.
 export function level(value, limit, signed) {
   if (limit === 0) return signed ? 0.5 : 0;
   const size = Math.sqrt(Math.min(1, Math.abs(value) / limit));
@@ -48,7 +48,7 @@ export function largest(values) {
   return limit;
 }
 
-// One canvas pixel a cell; style sheets scale it up.
+// One canvas pixel per cell; the style sheet scales the canvas up.
 export function paint(canvas, values, columns, limit, signed, theme) {
   const rows = values.length / columns;
   canvas.width = columns;

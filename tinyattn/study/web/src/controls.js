@@ -1,22 +1,22 @@
-// The switches above the maps, the theme, the section buttons and the keyboard.
+// Controls above the maps, theme button, section buttons and keyboard shortcuts.
 import { OVERLAYS } from "./data.js";
 import { element, glyph, number, spoken } from "./show.js";
 
 const KEYS = [
-  ["← → ↑ ↓", "other head, other layer"],
-  ["1 … 5, o", "choose an overlay, next overlay"],
-  ["[ ]", "lock the row before, after"],
-  ["Esc", "close this list; then unlock the row"],
-  ["l", "loss of the locked row's character, of the whole text"],
-  ["c", "colour scale of this head, of all heads"],
-  [", .", "snapshot before, after"],
-  ["t", "light, dark"],
+  ["← → ↑ ↓", "previous/next head, layer"],
+  ["1 … 5, o", "select overlay, next overlay"],
+  ["[ ]", "lock the previous, next row"],
+  ["Esc", "close this list, or else unlock the row"],
+  ["l", "loss at the locked row, mean loss"],
+  ["c", "colour scale per head, shared"],
+  [", .", "previous, next snapshot"],
+  ["t", "light or dark theme"],
 ];
 
 export function mountControls(context) {
   const { page, store, go } = context;
 
-  const overlays = element("fieldset", { class: "segments" }, element("legend", {}, "Cells show"));
+  const overlays = element("fieldset", { class: "segments" }, element("legend", {}, "Overlay"));
   OVERLAYS.forEach((overlay, index) => {
     const input = element("input", {
       type: "radio",
@@ -43,13 +43,13 @@ export function mountControls(context) {
   const colour = element(
     "select",
     { id: "colour", onchange: (event) => go({ colour: event.target.value }) },
-    element("option", { value: "head" }, "each head its own"),
-    element("option", { value: "all" }, "one for all heads"),
+    element("option", { value: "head" }, "per head"),
+    element("option", { value: "all" }, "shared by all heads"),
   );
 
   const parts = [
     overlays,
-    element("div", { class: "field" }, element("label", { for: "loss" }, "L is the loss of"), loss),
+    element("div", { class: "field" }, element("label", { for: "loss" }, "Loss L of"), loss),
     element("div", { class: "field" }, element("label", { for: "colour" }, "Colour scale"), colour),
   ];
 
@@ -89,14 +89,14 @@ export function mountControls(context) {
 
 function noteOf(state, page) {
   if (state.step !== page.own) {
-    return `Step ${page.steps[state.step].step}: kept in 16 bits, for the loss of the whole text.`;
+    return `Step ${page.steps[state.step].step}: a snapshot in 16 bits, with gradients of the mean loss only.`;
   }
   if (state.loss !== "all") {
     return `L is the loss of predicting ${spoken(page.expected[state.loss])} at position ${state.loss}.`;
   }
   if (page.targets.length < page.expected.filter((one) => one !== null).length) {
     return (
-      `The gradients of ${page.targets.length} single characters' losses are in this page; for others write it again ` +
+      `This page has the gradients of the losses of ${page.targets.length} single characters; for others, create it ` +
       "with --positions, for example --positions 5,17."
     );
   }
@@ -122,7 +122,7 @@ function mountSections() {
   for (const [id, name] of Object.entries(names)) {
     const section = document.getElementById(id);
     section.tabIndex = -1;
-    // Buttons, not links: a link's fragment would overwrite the view in the hash.
+    // Buttons instead of links: the fragment of a link would overwrite the view in the hash.
     const show = () => {
       section.scrollIntoView({ block: "start" });
       section.focus({ preventScroll: true });
@@ -154,7 +154,7 @@ function mountKeyboard(context) {
   OVERLAYS.forEach((overlay, index) => (actions[index + 1] = () => ({ overlay: overlay.key })));
 
   document.addEventListener("keydown", (event) => {
-    // Fields keep their own keys, and so does whatever handled this one already.
+    // Skip events that were handled elsewhere, and keys that form fields use themselves.
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const arrow = event.key.startsWith("Arrow");
     if (event.target.closest("select, textarea, input:not([type=radio])")) return;

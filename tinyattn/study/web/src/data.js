@@ -1,5 +1,5 @@
-// The payload that Python wrote (tinyattn/study/page.py describes it), and the maps that follow from it.
-// Stored are only the scores S and the gradients dL/dP: the page itself computes P, dL/dS and P*dL/dP.
+// The payload (described in tinyattn/study/page.py), and the maps computed from it.
+// The payload has the scores S and the gradients dL/dP; the page computes P, dL/dS and P*dL/dP.
 import { softmax, softmaxBackward } from "./softmax.js";
 
 export const OVERLAYS = [
@@ -7,10 +7,10 @@ export const OVERLAYS = [
   { key: "S", name: "S", title: "scores S, scaled and masked", signed: true },
   { key: "dP", name: "dL/dP", title: "gradient of the loss with respect to the weights", signed: true },
   { key: "dS", name: "dL/dS", title: "gradient of the loss with respect to the scores", signed: true },
-  { key: "PdP", name: "P·dL/dP", title: "weight times its gradient: the first-order share of the loss", signed: true },
+  { key: "PdP", name: "P·dL/dP", title: "weight times its gradient: the first-order contribution to the loss", signed: true },
 ];
 
-// Arrays are stored byte plane by byte plane (the high bytes of neighbours are alike), deflated, in base64.
+// Arrays are stored as byte planes (which compress well, since neighbours have similar high bytes), deflated, in base64.
 async function unpack({ dtype, data }) {
   const packed = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -25,7 +25,7 @@ async function unpack({ dtype, data }) {
   return new ArrayType(bytes.buffer);
 }
 
-// Snapshots are kept in 16 bits: level 0 is -inf, 1..65535 run evenly from a head's low to its high.
+// Snapshots are quantised to 16 bits: level 0 is -inf, levels 1..65535 are evenly spaced from a head's low to its high.
 async function unpackMaps(blob) {
   const stored = await unpack(blob);
   if (blob.dtype !== "uint16") return stored;
@@ -56,7 +56,7 @@ export class Page {
       page.start.push(page.cells);
       page.cells += keys.length;
     }
-    // The page opens on the run's own state; the maps of earlier steps are unpacked when looked at.
+    // The page opens with the run's own state; the maps of other steps are unpacked on demand.
     await page.load(page.own, "all");
     return page;
   }
@@ -71,7 +71,7 @@ export class Page {
     }
   }
 
-  // One row of one head, in float64: every array runs over the keys that the row may attend to.
+  // One row of one head, in float64: arrays over the keys that the query sees.
   row({ layer, head, loss, step }, i) {
     const { S, dP } = this.steps[step];
     const keys = this.keys[i];
@@ -84,7 +84,7 @@ export class Page {
     return { keys, ...completed(scores, incoming) };
   }
 
-  // The loss of one character reaches the rows first..last of a layer only; the others are not stored.
+  // The gradient of one character's loss is stored for the rows first..last of each layer; it is 0 in the others.
   rowOfTarget(position, layer, head, i) {
     const target = this.targets.find((one) => one.position === position);
     let at = 0;
@@ -99,7 +99,7 @@ export class Page {
     return last < first ? 0 : this.start[last] + this.keys[last].length - this.start[first];
   }
 
-  // The n*n map of one head; NaN where the row may not attend.
+  // The n*n map of one head; NaN for masked cells.
   map(view, overlay) {
     const values = new Float64Array(this.length * this.length).fill(NaN);
     for (let i = 0; i < this.length; i++) {

@@ -1,4 +1,4 @@
-// A card a head: the measured shares of six behaviours, against what even attention would give on this text.
+// One card per head: the shares of six behaviours, compared with uniform attention on this text.
 import { element, percent } from "./show.js";
 
 export function mountHeads({ page, go }) {
@@ -21,7 +21,7 @@ export function mountHeads({ page, go }) {
         {},
         chance === null
           ? `${definition} Not on this text: ${without}.`
-          : `${definition} On this text: even attention ${percent(chance)}, threshold ${percent(mark)}.`,
+          : `${definition} On this text: uniform attention ${percent(chance)}, threshold ${percent(mark)}.`,
       ),
     ]),
     element("dt", {}, "threshold"),
@@ -31,10 +31,10 @@ export function mountHeads({ page, go }) {
     element(
       "p",
       {},
-      "Shares are measured on this text, over the rows where the behaviour is possible. The bar is the head's share, the ",
-      "short mark below it what even attention would give, the upright line the threshold, which is the second number. ",
-      "A head is named after the share that goes furthest beyond its threshold, and is mixed where none does. Thresholds ",
-      "depend on the text: what even attention gives already says nothing about a head.",
+      "Shares are averages on this text over the rows in which the behaviour is possible. The bar is the share of the head, ",
+      "the short mark below it the share of uniform attention, the vertical line the threshold, also given as the second ",
+      "number. A head is classified as the behaviour that exceeds its threshold most, or as mixed if none does. Thresholds ",
+      "depend on the text, since they are relative to uniform attention.",
     ),
     element("div", { class: "field" }, element("label", { for: "sort" }, "Sort by"), sort),
     list,

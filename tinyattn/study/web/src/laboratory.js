@@ -1,4 +1,4 @@
-// Scores of random queries and keys, with any head size and any scale: when does softmax saturate?
+// Saturation of softmax: scores of random queries and keys for a chosen head size and scale.
 import { axisBottom, axisLeft } from "d3-axis";
 import { randomLcg, randomNormal } from "d3-random";
 import { scaleLinear, scaleLog } from "d3-scale";
@@ -7,12 +7,12 @@ import { area, line } from "d3-shape";
 import { element, number } from "./show.js";
 import { dot, entropy, jacobian, softmax } from "./softmax.js";
 
-const KEYS = 32; // keys a row attends to
-const ROWS = 48; // random queries averaged over
+const KEYS = 32; // keys per query
+const ROWS = 48; // random queries
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const MARGIN = { left: 56, right: 12, top: 14, bottom: 38 };
 
-// Components are independent with mean 0 and variance 1, so that q.k has variance d. Seeded: the same every time.
+// Independent components with mean 0 and variance 1, so that q.k has variance d. Seeded, so reproducible.
 function products(size) {
   const draw = randomNormal.source(randomLcg(0.25))(0, 1);
   return Array.from({ length: ROWS }, () => {
@@ -58,7 +58,7 @@ export function mountLaboratory() {
       "p",
       {},
       `Queries and keys with components of mean 0 and variance 1: q·k has variance d. ${ROWS} random queries attend to ${KEYS} random keys each; `,
-      "the scores are multiplied by d to the power −a. Without a scale (a = 0) large heads saturate: the entropy of the weights falls, and the Jacobian, through which every gradient must pass, goes to 0 with it.",
+      "the scores are multiplied by d to the power −a. Without scaling (a = 0) softmax saturates in large heads: the entropy of the weights decreases, and the Jacobian, a factor of every gradient, approaches 0.",
     ),
     element(
       "div",
@@ -71,9 +71,9 @@ export function mountLaboratory() {
     element(
       "div",
       { class: "figures three" },
-      figure(histogram, "Distribution of the scores; the line is the normal density of the same variance."),
-      figure(entropies, "Entropy of the weights against head size, at this power (solid) and at 1/√d (dashed)."),
-      figure(norms, "Frobenius norm of the softmax Jacobian against head size, likewise."),
+      figure(histogram, "Distribution of the scores; the line is the normal density with the same variance."),
+      figure(entropies, "Entropy of the weights by head size, with this scale (solid) and with 1/√d (dashed)."),
+      figure(norms, "Frobenius norm of the softmax Jacobian by head size, with the same scales."),
     ),
   );
 
@@ -92,8 +92,8 @@ export function mountLaboratory() {
     power.setAttribute("aria-valuetext", powerValue.textContent);
     const rows = [
       ["standard deviation of the scores", number(now.deviation, 3), `theory ${number(Math.sqrt(d) * scale, 3)}`],
-      ["entropy of the weights", number(now.entropy, 3), `even weights: ln ${KEYS} = ${number(Math.log(KEYS), 3)}`],
-      ["largest weight, on average", number(now.top, 3), ""],
+      ["entropy of the weights", number(now.entropy, 3), `uniform weights: ln ${KEYS} = ${number(Math.log(KEYS), 3)}`],
+      ["mean of the largest weight", number(now.top, 3), ""],
       ["norm of the Jacobian", number(now.norm, 3), ""],
     ];
     results.replaceChildren(
@@ -150,7 +150,7 @@ function drawHistogram(holder, { scores, deviation }) {
 }
 
 function drawSweep(holder, curve, reference, chosen, field, unit, range) {
-  const { svg, right, bottom } = frame(holder, `${field} against head size`);
+  const { svg, right, bottom } = frame(holder, `${field} by head size`);
   const x = scaleLog([1, 512], [MARGIN.left, right]).base(2);
   const y = scaleLinear(range, [bottom, MARGIN.top + 6]).nice();
   axes(svg, axisBottom(x).tickValues(SIZES.filter((_, k) => k % 2 === 0 || k === 9)).tickFormat(String), axisLeft(y).ticks(4), bottom, "head size d", unit);

@@ -1,4 +1,4 @@
-// Opens the payload, mounts the views, and keeps them, the hash and the theme in step with one state.
+// Loads the payload, mounts the views, and synchronises them, the URL hash and the theme with the state.
 import { mountControls } from "./controls.js";
 import { OVERLAYS, Page } from "./data.js";
 import { mountHeads } from "./heads.js";
@@ -15,7 +15,7 @@ const VIEWS = [mountControls, mountGrid, mountMap, mountText, mountRow, mountHea
 async function open() {
   const page = await Page.open(JSON.parse(document.getElementById("payload").textContent));
   const given = readHash(location.hash);
-  // With nothing said, the last query that has something to predict is locked, so that no panel opens empty.
+  // By default, lock the last query with a target, so that no panel is empty.
   if (given.row === undefined) given.row = Math.max(0, page.length - 2);
   const store = createStore(validated(given, page, OVERLAYS));
   const hover = createStore({ row: null, column: null });
@@ -34,32 +34,32 @@ async function open() {
   document.getElementById("summary").textContent =
     `${page.title}: ${model.layers} layers of ${model.heads} heads, head size ${model.head_dim}, ` +
     `${model.parameters.toLocaleString("en")} parameters; ${page.length} characters, mean loss ${number(page.loss)} nats.`;
-  const wear = () => (document.documentElement.dataset.theme = theme());
-  wear();
+  const applyTheme = () => (document.documentElement.dataset.theme = theme());
+  applyTheme();
   const { step, loss } = store.get();
   await page.load(step, loss);
   const updates = VIEWS.map((mount) => mount({ page, store, hover, go, theme, announce }));
   const refresh = (state, previous) => {
-    wear();
+    applyTheme();
     for (const update of updates) update(state, previous);
   };
   refresh(store.get(), null);
   store.listen((state, previous) => {
     refresh(state, previous);
-    remember(state, page);
+    updateHash(state, page);
   });
   addEventListener("hashchange", () => go(validated(readHash(location.hash), page, OVERLAYS)));
   prefersDark.addEventListener("change", () => refresh(store.get(), store.get()));
-  // For the console: tinyattn.page.row(tinyattn.store.get(), 3) has the numbers of row 3 in full precision.
+  // For the browser console: tinyattn.page.row(tinyattn.store.get(), 3) returns the values of row 3 in full precision.
   globalThis.tinyattn = { page, store, go };
   document.documentElement.dataset.ready = "yes";
 }
 
-function remember(state, page) {
+function updateHash(state, page) {
   try {
     history.replaceState(null, "", writeHash(state, page.steps));
   } catch (error) {
-    // In a notebook the page is a frame without an address of its own: there is nothing to send to anyone.
+    // In a notebook the page is an iframe without a URL, so there is no hash to update.
     if (error.name !== "SecurityError") throw error;
   }
 }

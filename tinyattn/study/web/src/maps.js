@@ -1,4 +1,4 @@
-// Thumbnails of every head, and the chosen one large.
+// Thumbnails of all heads, and the map of the selected head.
 import { axisBottom } from "d3-axis";
 import { scalePow } from "d3-scale";
 import { select } from "d3-selection";
@@ -8,7 +8,7 @@ import { element, glyph, number, spoken } from "./show.js";
 
 export const overlayOf = (state) => OVERLAYS.find((one) => one.key === state.overlay);
 
-// The colour scale's end: the largest value of this head, or of all heads in this view.
+// Limit of the colour scale: the largest magnitude in this head, or in all heads.
 export function limitOf(page, state, layer = state.layer, head = state.head) {
   if (state.colour === "head") return largest(page.map({ ...state, layer, head }, state.overlay));
   let limit = 0;
@@ -136,7 +136,7 @@ export function mountMap({ page, store, hover, go, theme, announce }) {
 function describe(page, state, { row, column }) {
   if (row === null || column === null) {
     return state.row === null
-      ? "Rows are queries, columns are keys. Point at a cell; click to lock its row."
+      ? "Rows are queries, columns are keys. Hover over a cell for its values; click to lock its row."
       : `Row ${state.row} (${spoken(page.characters[state.row])}) is locked: Esc unlocks it.`;
   }
   const values = page.row(state, row);
@@ -160,13 +160,13 @@ function drawLegend(node, limit, signed, theme) {
   picture.append("g").call(axisBottom(scale).tickValues(limit === 0 ? [0] : ticks).tickFormat((tick) => number(tick, 2)).tickSize(4));
 }
 
-// The text itself, each character coloured by the row on view; arrow keys in it move the lock.
+// The text, with characters coloured by the current row; arrow keys move the locked row.
 export function mountText({ page, store, hover, go, theme }) {
   const list = element("div", {
     role: "listbox",
     tabindex: 0,
     id: "characters",
-    "aria-label": "Text: choose the query whose row is locked",
+    "aria-label": "Text: select the query whose row is locked",
   });
   const options = page.characters.map((character, i) => {
     const option = element("span", { role: "option", id: "character-" + i, "aria-selected": "false" }, glyph(character));
@@ -211,8 +211,8 @@ export function mountText({ page, store, hover, go, theme }) {
     else list.setAttribute("aria-activedescendant", "character-" + state.row);
     caption.textContent =
       row === null
-        ? "Point at a character, or move through the text with the arrow keys: the characters it attends to light up."
-        : `Each character is coloured by ${name} of the row of query ${row}, boxed here.`;
+        ? "Hover over a character, or move through the text with the arrow keys, to highlight the characters it attends to."
+        : `Characters are coloured by ${name} in the row of query ${row}, shown in a box.`;
   };
   hover.listen(look);
   return look;

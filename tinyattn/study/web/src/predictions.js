@@ -1,4 +1,4 @@
-// Position by position: what comes next, what the model thought would, and what it cost.
+// Table of predictions: per position the target, the most likely characters, and the loss.
 import { element, glyph, number, percent, spoken } from "./show.js";
 
 export function mountPredictions({ page, store, go }) {
@@ -23,7 +23,7 @@ export function mountPredictions({ page, store, go }) {
         const hit = character === next;
         const cell = element(
           "td",
-          { class: "guess" + (hit ? " hit" : ""), title: `${spoken(character)}: ${percent(share)}${hit ? ", what came" : ""}` },
+          { class: "guess" + (hit ? " hit" : ""), title: `${spoken(character)}: ${percent(share)}${hit ? ", the target" : ""}` },
           element("span", { class: "glyph" }, glyph(character)),
           element("span", { class: "value" }, percent(share)),
         );
@@ -32,16 +32,16 @@ export function mountPredictions({ page, store, go }) {
       }),
     );
   });
-  const names = ["position", "character", "expected", "its p", "loss, nats", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
+  const names = ["position", "character", "target", "p(target)", "loss (nats)", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
   const table = element(
     "table",
     { id: "predictions-table" },
-    element("caption", {}, `Mean loss ${number(page.loss)} nats a character, over ${page.expected.filter((one) => one !== null).length} characters`),
+    element("caption", {}, `Mean loss ${number(page.loss)} nats per character, over ${page.expected.filter((one) => one !== null).length} characters`),
     element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, ...rows),
   );
   body.append(
-    element("p", {}, "The guess that came true is framed. A position's number locks its row in the maps."),
+    element("p", {}, "The target is framed among the guesses. Click a position to lock its row in the maps."),
     element("div", { class: "scroll", tabindex: 0, "data-scrolls": true, role: "region", "aria-label": "Predictions" }, table),
   );
   return (state) => rows.forEach((row, i) => row.classList.toggle("locked", i === state.row));

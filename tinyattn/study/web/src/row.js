@@ -1,5 +1,5 @@
-// One row, backward through softmax: five tracks of bars over its keys, scores that can be dragged,
-// the loss as it really moves beside its linearisation, and the row's Jacobian.
+// One row, backward through softmax: bar charts over its keys, scores that can be dragged, the change of the loss and
+// its linearisation, and the Jacobian of the row.
 import { axisBottom, axisLeft } from "d3-axis";
 import { drag } from "d3-drag";
 import { scaleBand, scaleLinear } from "d3-scale";
@@ -27,13 +27,13 @@ export function mountRow(context) {
   const lead = element(
     "p",
     {},
-    "Drag a score (or focus the scores and use the arrow keys: left and right choose a key, up and down change its score). ",
-    "The incoming gradient g is held at what the model sent back: everything above this row is taken as linear, and what ",
-    "moves is what softmax makes of it. Exact is the change of Σ p g through softmax, linearised its tangent Σ dL/ds · Δs.",
+    "Drag a score (or focus the scores and use the arrow keys: left and right select a key, up and down change its score). ",
+    "The incoming gradient g is fixed, so that the layers above are linearised and only softmax changes. Exact is the ",
+    "change of Σ p g through softmax, linearised is its first-order approximation Σ dL/ds · Δs.",
   );
   const prompt = element("p", { class: "note" }, "Lock a row in the map or in the text to see it here.");
   const title = element("h3", {});
-  const reset = element("button", { type: "button", id: "reset", onclick: () => restore() }, "Undo the changes");
+  const reset = element("button", { type: "button", id: "reset", onclick: () => restore() }, "Reset scores");
   const tracks = element("div", { class: "tracks" });
   const chosenText = element("p", { class: "readout", id: "chosen" });
   const sums = element("dl", { class: "sums" });
@@ -45,7 +45,7 @@ export function mountRow(context) {
     { class: "side" },
     element("h4", {}, "Sums"),
     sums,
-    element("h4", {}, "Change of the loss along the chosen score"),
+    element("h4", {}, "Change of the loss along the selected score"),
     element("ul", { class: "key" }, element("li", { class: "s0" }, "exact"), element("li", { class: "s1" }, "linearised")),
     curve,
     element("h4", {}, "Jacobian dp/ds of the row"),
@@ -57,9 +57,9 @@ export function mountRow(context) {
   const panel = element("div", { class: "panel" }, element("div", { class: "titlebar" }, title, reset), element("div", { class: "halves" }, element("div", {}, tracks, chosenText), side), details);
   body.append(lead, prompt, panel);
 
-  let original = null; // the row as the model has it
-  let current = null; // the same with the dragged scores
-  let chosen = 0; // index among the row's keys
+  let original = null; // the row of the model
+  let current = null; // the row with changed scores
+  let chosen = 0; // index of the selected key among the keys of the row
 
   function begin(state) {
     const { keys, S, dP } = page.row(state, state.row);
@@ -73,7 +73,7 @@ export function mountRow(context) {
   function restore() {
     current = original;
     draw();
-    announce("Scores as the model has them");
+    announce("Scores reset");
   }
 
   function change(k, score) {
@@ -84,7 +84,7 @@ export function mountRow(context) {
     draw();
   }
 
-  // While a drag lasts its scale stays, else the bar would run from the pointer.
+  // The axis is fixed during a drag, so that the bar stays under the pointer.
   let heldDomain = null;
 
   function draw() {
@@ -94,7 +94,7 @@ export function mountRow(context) {
     drawTracks();
     const key = original.keys[chosen];
     const values = COLUMNS.map((one) => `${one.name.split(" = ")[0]} ${number(current[one.key][chosen])}`);
-    chosenText.textContent = `Chosen key ${key} (${spoken(page.characters[key])}): ${values.join(", ")}`;
+    chosenText.textContent = `Selected key ${key} (${spoken(page.characters[key])}): ${values.join(", ")}`;
     drawSums();
     drawCurve();
     drawMatrix();
@@ -125,9 +125,9 @@ export function mountRow(context) {
     const finite = [...values, ...original[track.key]].filter(Number.isFinite);
     let domain = [Math.min(0, ...finite), Math.max(0, ...finite)];
     if (track.key === "S") {
-      // Room above and below to drag into.
-      const room = Math.max(1, 0.25 * (domain[1] - domain[0]));
-      domain = heldDomain ?? [domain[0] - room, domain[1] + room];
+      // Margin above and below for dragging.
+      const margin = Math.max(1, 0.25 * (domain[1] - domain[0]));
+      domain = heldDomain ?? [domain[0] - margin, domain[1] + margin];
     }
     if (domain[0] === domain[1]) domain = [-1, 1];
     const y = scaleLinear(domain, [HEIGHT - 12, 16]);
@@ -158,7 +158,7 @@ export function mountRow(context) {
         draw();
       });
     const entries = Array.from(current.S, (score, k) => [k, score]).filter(([, score]) => Number.isFinite(score));
-    // The whole column is the handle, so that a thin bar is as easy to take as a wide one.
+    // The whole column is the drag handle, so that thin bars are easy to grab.
     group.selectAll("rect.handle").data(entries, ([k]) => k).join("rect").attr("class", "handle").attr("data-key", ([k]) => k)
       .attr("x", ([k]) => x(k) - (x.step() - x.bandwidth()) / 2).attr("width", x.step()).attr("y", 10).attr("height", HEIGHT - 16)
       .on("click", (_, [k]) => choose(k))

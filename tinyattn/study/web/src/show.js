@@ -1,4 +1,4 @@
-// Elements, characters and numbers as they are shown. Text only ever becomes a text node: nothing is parsed as HTML.
+// Creation of elements, and formatting of characters and numbers. Text is inserted as text nodes, never parsed as HTML.
 
 export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -16,7 +16,7 @@ const SPOKEN = { "\t": "tab", "\n": "newline", "\r": "carriage return", " ": "sp
 
 const code = (character) => "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 
-// A visible sign for every character: blanks, controls and marks that would vanish or join get one of their own.
+// A visible glyph for every character; spaces, control characters and combining marks are substituted.
 export function glyph(character) {
   if (character in NAMED) return NAMED[character];
   const point = character.codePointAt(0);

@@ -1,10 +1,10 @@
-// Softmax of one row and its vector-Jacobian product, in float64, as the rule in tinyattn/ops has them.
+// Softmax of one row and its vector-Jacobian product in float64, as in tinyattn/ops/softmax.py.
 
 export function softmax(scores) {
   let maximum = -Infinity;
   for (const score of scores) if (score > maximum) maximum = score;
   const probability = new Float64Array(scores.length);
-  // A row whose every key is masked attends to nothing: its weights, and so its gradients, are 0.
+  // If every key is masked, the weights and gradients are 0.
   if (maximum === -Infinity) return probability;
   let total = 0;
   for (let j = 0; j < scores.length; j++) total += probability[j] = Math.exp(scores[j] - maximum);

@@ -1,4 +1,4 @@
-// What is on view, as one object that the address's hash mirrors: a view can be sent to someone.
+// View state, stored in the URL hash so that a view can be shared.
 
 const NUMBERS = ["layer", "head", "row"];
 
@@ -11,12 +11,12 @@ export function readHash(hash) {
 
 export function writeHash(state, steps) {
   const shown = { ...state, step: steps[state.step].step };
-  if (shown.row === null) shown.row = ""; // said, so that the default row is not locked instead
+  if (shown.row === null) shown.row = ""; // explicit, so that the default row is not locked
   const entries = Object.entries(shown).filter(([, value]) => value !== null);
   return "#" + new URLSearchParams(entries).toString();
 }
 
-// Anything the hash says that this page does not have falls back to the default.
+// Values in the hash that are invalid for this page fall back to the defaults.
 export function validated(given, page, overlays) {
   const within = (value, size) => Number.isInteger(value) && value >= 0 && value < size;
   const step = page.steps.findIndex((one) => String(one.step) === given.step);
@@ -33,7 +33,7 @@ export function validated(given, page, overlays) {
   return consistent(state, page);
 }
 
-// Gradients of one character's loss are kept for the run's own state, not for its snapshots.
+// Gradients of single characters' losses are available for the run's own state only, not for snapshots.
 export function consistent(state, page) {
   return state.step === page.own ? state : { ...state, loss: "all" };
 }

@@ -1,4 +1,4 @@
-// The run's loss curve, and the size of the gradient on its way down through the layers.
+// Loss curve of the run, and gradient norms by layer.
 import { axisBottom, axisLeft } from "d3-axis";
 import { scaleLinear, scaleLog, scalePoint } from "d3-scale";
 import { select } from "d3-selection";
@@ -16,11 +16,11 @@ export function mountTraining({ page }) {
   if (page.curve.length > 1) {
     const holder = element("div", { class: "chart" });
     const last = page.curve.findLast((one) => one.val_loss !== null);
-    const caption = `Loss in nats a character over ${page.curve.at(-1).step} steps: training, and whole validation` + (last ? `, which ends at ${number(last.val_loss)}.` : ".");
+    const caption = `Loss in nats per character over ${page.curve.at(-1).step} steps: training and validation` + (last ? ` (finally ${number(last.val_loss)}).` : ".");
     figures.append(element("figure", {}, holder, legendOf([["train", "training"], ["val", "validation"]]), element("figcaption", {}, caption)));
     drawings.push([holder, (state) => drawCurve(holder, page, state)]);
   } else {
-    figures.append(element("p", { class: "note" }, "This model comes without a metrics file, so there is no loss curve to show."));
+    figures.append(element("p", { class: "note" }, "No loss curve: this model has no metrics file."));
   }
 
   const holder = element("div", { class: "chart" });
@@ -31,14 +31,14 @@ export function mountTraining({ page }) {
       {},
       holder,
       legendOf(series),
-      element("figcaption", {}, "Euclidean norm of the gradient of the whole text's loss, layer by layer, on a logarithmic scale. The signal comes in on the right, at the last layer, and goes to the left: where a line falls, it thins out."),
+      element("figcaption", {}, "Euclidean norm of the gradient of the mean loss by layer, on a logarithmic scale. Backpropagation runs from right to left, from the last layer to the input; a line that falls to the left is a vanishing gradient."),
       normsTable(page),
     ),
   );
   drawings.push([holder, () => drawNorms(holder, page)]);
   if (page.gradcheck) {
-    const link = element("a", { href: page.gradcheck }, "the gradient check's report");
-    body.append(element("p", { id: "gradcheck" }, "That these gradients are right: see ", link, "."));
+    const link = element("a", { href: page.gradcheck }, "report of tinyattn gradcheck");
+    body.append(element("p", { id: "gradcheck" }, "Verification of the gradients: ", link, "."));
   }
 
   let latest = null;
@@ -73,7 +73,7 @@ function drawCurve(holder, page, state) {
   const values = page.curve.flatMap((one) => [one.loss, one.val_loss]).filter((value) => value !== null);
   const x = scaleLinear([0, page.curve.at(-1).step], [MARGIN.left, right]);
   const y = scaleLinear([Math.min(...values), Math.max(...values)], [bottom, MARGIN.top + 8]).nice();
-  axes(svg, axisBottom(x).ticks(6), axisLeft(y).ticks(6), bottom, "step", "nats a character");
+  axes(svg, axisBottom(x).ticks(6), axisLeft(y).ticks(6), bottom, "step", "nats per character");
   for (const [name, field] of [["train", "loss"], ["val", "val_loss"]]) {
     const points = page.curve.filter((one) => one[field] !== null);
     svg.append("path").attr("class", "line " + name).attr("d", line((one) => x(one.step), (one) => y(one[field]))(points));
@@ -101,7 +101,7 @@ function normsTable({ norms: { places, series } }) {
   return element(
     "details",
     {},
-    element("summary", {}, "The norms as a table"),
+    element("summary", {}, "Table of the norms"),
     element(
       "div",
       { class: "scroll", tabindex: 0, "data-scrolls": true, role: "region", "aria-label": "Gradient norms" },

@@ -1,11 +1,13 @@
-"""Page contents without a model: random scores and gradients, which satisfy every identity exactly."""
+"""Page contents without a model: random scores and gradients."""
 
 import numpy as np
 
 from tinyattn.study.page import Content, Maps, pack_target
 
 
-def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targets=None, **more):
+def synthetic_content(
+    layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targets=None, **more
+):
     random = np.random.default_rng(seed)
     characters = list(text)
     length = len(characters)
@@ -14,7 +16,7 @@ def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targ
 
     def maps(step, sharpness):
         scores = sharpness * random.normal(size=(layers, heads, length, length))
-        # Heads that differ: some look at the neighbour, some at the first character.
+        # Heads with different behaviours: one attends to the neighbour, one to the first character.
         scores[0, 0] += 4 * np.eye(length, k=-1)
         scores[-1, -1, :, 0] += 3
         gradient = (
@@ -40,7 +42,7 @@ def made_up(layers=2, heads=2, text="hello, hello", *, seed=0, snapshots=0, targ
         packed[position] = pack_target(gradient.astype(np.float32), causal)
     places = ["embedding", *map(str, range(layers))]
     return Content(
-        title=more.pop("title", "made-up"),
+        title=more.pop("title", "synthetic"),
         characters=characters,
         expected=[*characters[1:], None],
         maps=maps(2000, 1.5),
