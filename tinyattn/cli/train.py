@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from cyclopts import Parameter
+
 from ..data import InputError
 from ..data.paths import PathText
 from ..train.config import (
@@ -37,6 +39,12 @@ class SourceOptions:
 
     resume: PathText | None = None
     """Run to resume, with its own options [directory]."""
+
+    rules: PathText | None = None
+    """Train with your own backward passes, the exercises of tinyattn learn in this directory [directory]."""
+
+    anyway: Annotated[bool, Parameter(negative=())] = False
+    """With --rules: use wrong ones too, and compare with the right ones."""
 
 
 def add_to(app):
@@ -81,6 +89,16 @@ def start(options, source):
 
 
 def _run(options, source, processes):
+    if source.rules is not None:
+        from .rules import train_with_rules
+
+        return train_with_rules(options, source, processes, _run_once)
+    if source.anyway:
+        raise InputError("--anyway is for --rules DIRECTORY: give that too")
+    return _run_once(options, source, processes)
+
+
+def _run_once(options, source, processes):
     if source.resume is not None:
         if options.get("out") is not None:
             raise InputError("--resume continues in the directory of its run: leave out --out")

@@ -43,7 +43,7 @@ class Answer:
         """
         self._check_signature(len(inputs))
         result = self.function(
-            _copy(g), _copy(out), *map(_copy, inputs), **self._accepted(parameters)
+            _copy(g), _copy(out), *map(_copy, inputs), **self.accepted(parameters)
         )
         return self._aligned(result, inputs)
 
@@ -79,8 +79,12 @@ class Answer:
                 f"{self.name}{given} must take ({names}, ...), in this order"
             ) from None
 
-    def _accepted(self, parameters):
-        """The parameters of a call that the function takes by name."""
+    def accepted(self, parameters):
+        """The parameters of a call that the function takes by name.
+
+        Raises:
+            AnswerError: for one that it does not take and that has not the primitive's default.
+        """
         taken = inspect.signature(self.function).parameters
         if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
             return parameters
@@ -132,7 +136,8 @@ class Answer:
 
 
 def _copy(value):
-    return value.copy() if is_array(value) else value
+    # In the same memory order: a product of transposed matrices has other last digits.
+    return value.copy(order="K") if is_array(value) else value
 
 
 def _same(value, default):

@@ -33,6 +33,7 @@ class Verdict:
     name: str
     passed: bool = False
     written: bool = True
+    usable: bool = False  # it runs and has the right shapes: one can train with it, right or not
     findings: list = field(default_factory=list)
     diagnosis: str = ""
     notes: list = field(default_factory=list)
@@ -151,6 +152,7 @@ def _judge_vjp(part, function, verdict):
         verdict.findings.append(f"{part.name} runs; a shape is wrong")
         verdict.diagnosis = shapes
         return
+    verdict.usable = True
     verdict.notes += _notes(part, answer, samples[0])
     wrong, sentence = _wrong(part, answer, samples)
     if wrong:
@@ -354,7 +356,7 @@ def _notes(part, answer, sample):
         *(x.copy() if hasattr(x, "copy") else x for x in sample.inputs),
     ]
     before = [x.copy() if hasattr(x, "copy") else x for x in arguments]
-    answer.function(*arguments, **answer._accepted(sample.parameters))
+    answer.function(*arguments, **answer.accepted(sample.parameters))
     names = ["g", *list(inspect.signature(answer.function).parameters)[1:]]
     for name, was, now in zip(names, before, arguments):
         if isinstance(now, np.ndarray) and not np.array_equal(was, now, equal_nan=True):

@@ -50,6 +50,24 @@ def draw_loss(path, lines, baselines=None, title=""):
     write_atomic(path, content)
 
 
+def draw_comparison(path, runs, title=""):
+    """Plot the training losses of several runs against steps in a PNG file.
+
+    Args:
+        path: the file to write.
+        runs: label -> a result of ``read_metrics``.
+        title: title of the plot.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        OSError: as ``draw_run``.
+    """
+    with warnings.catch_warnings(), _silent("matplotlib"):
+        warnings.simplefilter("ignore")  # about glyphs missing in a font
+        content = _draw_comparison(runs, title)
+    write_atomic(path, content)
+
+
 @contextlib.contextmanager
 def _silent(name):
     """Silence a logger, which would write to standard error."""
@@ -103,6 +121,28 @@ def _draw(lines, baselines, title):
         axes.legend(frameon=False)
         content = io.BytesIO()
         figure.savefig(content, format="png")
+    return content.getvalue()
+
+
+def _draw_comparison(runs, title):
+    """The plot of ``draw_comparison`` as the bytes of a PNG file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)  # without pyplot: no window, no global state
+    axes = figure.add_subplot()
+    for (label, lines), color in zip(runs.items(), ("#d94801", "#2171b5", "#525252")):
+        steps, losses = _series(lines, "loss")
+        axes.plot(steps, losses, color=color, linewidth=0.8, alpha=0.35)
+        last = f", at the end {smooth(losses)[-1]:.3f}" if losses else ""
+        axes.plot(steps, smooth(losses), color=color, linewidth=1.6, label=f"{label}{last}")
+    axes.set(xlabel="step", ylabel="loss (nats a character)")
+    axes.set_title(title, parse_math=False)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    content = io.BytesIO()
+    figure.savefig(content, format="png")
     return content.getvalue()
 
 
