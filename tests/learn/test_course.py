@@ -1,13 +1,19 @@
 """The course in a directory: no file of the learner's is overwritten, and the record says what was done."""
 
+import inspect
 import json
 import re
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
 from tinyattn.data import InputError
 from tinyattn.learn import course
 from tinyattn.learn.exercise import PATH, Vjp, exercise
+
+from .right_answers import RIGHT
 
 ANSWER = "return y * (g - (g * y).sum(axis=axis, keepdims=True))"
 
@@ -42,6 +48,30 @@ def test_every_exercise_is_a_file_that_says_what_is_to_be_written(name, director
     assert 10 <= one.minutes <= 40
 
 
+@pytest.mark.parametrize("name", PATH)
+def test_the_place_to_try_shows_what_is_right(name, directory):
+    course.start(name)
+    text = (directory / f"{name}.py").read_text()
+    answers = [
+        next(textwrap.dedent(inspect.getsource(f)) for n, f in RIGHT if n == part.name)
+        for part in exercise(name).parts
+    ]
+    for part, answer in zip(exercise(name).parts, answers):
+        answer = re.sub(r"^@.*\n", "", answer).replace(
+            answer[answer.index("def ") :].split("(")[0], f"def {part.name}"
+        )
+        text = text.replace("# A place to try", f"{answer}\n\n# A place to try")
+    (directory / f"{name}.py").write_text(
+        text.replace("import numpy as np", "import math\nimport numpy as np")
+    )
+    run = subprocess.run([sys.executable, f"{name}.py"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "expected" in run.stdout
+    for given, expected in re.findall(r"\[([^\[\]]*)\]+ +expected \[([^\[\]]*)\]", run.stdout):
+        numbers = [float(word) for word in given.replace(",", " ").split()]
+        assert numbers == pytest.approx([float(word) for word in expected.split(",")], abs=6e-4)
+
+
 def test_nothing_of_the_learners_is_overwritten(directory):
     course.start("softmax")
     (directory / "softmax.py").write_text("# mine")
@@ -65,7 +95,7 @@ def test_a_check_is_noted_and_the_path_shows_it(directory):
     write_again = (directory / "softmax.py").read_text().replace("return y * g\n", ANSWER + "\n")
     (directory / "softmax.py").write_text(write_again)
     text, passed = course.check("softmax.py")
-    assert passed and "next:  tinyattn learn start cotangent" in text
+    assert passed and "next:  tinyattn learn start cross_entropy" in text
     of = record(directory)["softmax"]
     assert of["checks"] == 3 and of["passed"].endswith("+00:00")
     line = next(line for line in course.overview().splitlines() if " softmax " in line)

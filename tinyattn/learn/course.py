@@ -45,7 +45,7 @@ def overview(directory="."):
         lines.append(f"go on with:  tinyattn learn check {upcoming}.py")
     else:
         lines.append(f"go on with:  tinyattn learn start {upcoming}")
-    if any("passed" in record.of(name) for name in PATH):
+    if any("passed" in record.of(n) and isinstance(exercise(n).parts[0], Vjp) for n in PATH):
         lines.append("train with what is done:  tinyattn train --rules .")
     return "\n".join(lines)
 
@@ -129,13 +129,13 @@ def _wrapped(line, indent):
 
 
 def _passed(name, record, directory):
-    upcoming = record.next()
+    upcoming = record.next(after=name)
     if upcoming is None:
         return (
             "That was the last one. Train a GPT on your own backward passes:  tinyattn train --rules "
             + str(directory)
         )
-    return f"next:  tinyattn learn start {upcoming}"
+    return f"ours:  tinyattn learn check {directory / name}.py --solution\nnext:  tinyattn learn start {upcoming}"
 
 
 def hint(file, name=None):

@@ -46,6 +46,8 @@ class Record:
         ordered = {one: self.exercises[one] for one in PATH if one in self.exercises}
         write_atomic(self.path, json.dumps({**ordered, **self.exercises}, indent=2) + "\n")
 
-    def next(self):
-        """The first exercise of the path that is not solved, or None."""
-        return next((name for name in PATH if "passed" not in self.of(name)), None)
+    def next(self, after=None):
+        """The first exercise that is not solved, of those ``after`` one if there are any; None if all are."""
+        start = PATH.index(after) + 1 if after else 0
+        order = (*PATH[start:], *PATH[:start])
+        return next((name for name in order if "passed" not in self.of(name)), None)

@@ -45,6 +45,9 @@ def describe(position, samples, answer):
         sentence = one(position, pairs, samples)
         if sentence:
             return sentence
+    in_cases = _right_in_cases(pairs)
+    if in_cases:
+        sentences.append(in_cases)
     for one in (_right_for_ones, _times_a_quantity, _off_by_a_quantity, _rows, _partly):
         sentence = one(position, pairs, samples, answer)
         if sentence:
@@ -269,11 +272,17 @@ def _rows(position, pairs, samples, answer):
     return ""
 
 
-def _partly(position, pairs, samples, answer):
+def _right_in_cases(pairs):
     right_in = [s.label for s, given, right in pairs if close(given, right)]
-    if right_in:
-        wrong_in = [s.label for s, given, right in pairs if not close(given, right)]
-        return f"is right for {'; '.join(right_in[:3])}, and wrong for {'; '.join(wrong_in[:3])}"
+    wrong_in = [s.label for s, given, right in pairs if not close(given, right)]
+    if not right_in:
+        return ""
+    return f"is right for {'; '.join(right_in[:3])}, and wrong for {'; '.join(wrong_in[:3])}"
+
+
+def _partly(position, pairs, samples, answer):
+    if _right_in_cases(pairs):
+        return ""
     good = total = agreeing = 0
     ratios = []
     for _, given, right in pairs:

@@ -41,7 +41,7 @@ CHANGES = {
                 _COPIES,
             ),
             "takes the first copy only": (
-                "xp.sum(cotangent, axis=tuple(stretched), keepdims=True)",
+                "xp.sum(cotangent, axis=stretched, keepdims=True)",
                 "cotangent[tuple(slice(0, 1 if a in stretched else None) for a in range(len(cotangent.shape)))]",
                 _COPIES,
             ),

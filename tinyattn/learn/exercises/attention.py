@@ -49,10 +49,10 @@ def try_it():
     x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # three tokens, the same for q, k and v
     g = np.zeros((3, 2))
     g[2, 0] = 1.0
-    print("P\n", attention_weights(x, x))  # the last row: 0.248, 0.248, 0.504
+    print("P\n", attention_weights(x, x))  # the last row: 0.248, 0.248, 0.503
     for name, d in zip(("dq", "dk", "dv"), attention_vjp(g, attention(x, x, x), x, x, x)):
         print(name, "\n", d)
-    print("expected dv[:, 0] = [0.248, 0.248, 0.504], the weights of the last query")
+    print("expected dv[:, 0] = [0.248, 0.248, 0.503], the weights of the last query")
 
 
 EXERCISE = Exercise(

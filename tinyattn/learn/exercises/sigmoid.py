@@ -9,8 +9,8 @@ WORDS = """
 The sigmoid
 
     y = 1 / (1 + exp(-x)),
-element by element: each y[i] depends on x[i] alone. Its Jacobian is diagonal, and the vjp is a product of g with the
-slopes. From g, the cotangent of y, return dx.
+element by element, for an x of any shape: each y[i] depends on x[i] alone. Its Jacobian is diagonal, and the vjp is a
+product of g with the slopes. From g, the cotangent of y, return dx.
 
 You get y as well as x, and may use either. The derivative looks short in one of them.
 """

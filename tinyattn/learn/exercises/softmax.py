@@ -9,7 +9,8 @@ WORDS = """
 Softmax
 
     y_i = exp(x_i) / sum_j exp(x_j),
-along one axis: scores become a distribution, positive and adding up to 1. In attention the scores say how relevant each
+along one axis: scores become a distribution, positive and adding up to 1. x may have more axes, such as (batch, length,
+classes); every row along `axis` is then a softmax of its own. In attention the scores say how relevant each
 token is to another, and y is how much attention it gets. The attention is a budget: what one gets, others lose. So each
 y_i depends on all x_j of its row, and the Jacobian is a full table for each row.
 
@@ -32,11 +33,11 @@ def softmax_vjp(g, y, x, axis=-1):
 
 def try_it():
     x, g = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0])
-    y = softmax(x)
-    print("y ", y)
-    print("dx", softmax_vjp(g, y, x), "expected [0.0819, -0.0220, -0.0599]")
-    h = 1e-6  # and without any derivation, one score at a time:
-    print("  ", [(g @ softmax(x + h * e) - g @ softmax(x - h * e)) / (2 * h) for e in np.eye(3)])
+    y, h = softmax(x), 1e-6
+    # What dx should be, without any derivation: raise and lower one score at a time.
+    raised = [g @ softmax(x + h * e) - g @ softmax(x - h * e) for e in np.eye(3)]
+    print("expected", np.array(raised) / (2 * h))
+    print("yours   ", softmax_vjp(g, y, x))
 
 
 EXERCISE = Exercise(
