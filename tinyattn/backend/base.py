@@ -69,6 +69,10 @@ class Backend:
                 f"expected {-size} <= {name} < {size}"
             )
 
+    def precisions(self):
+        """In which of ``"tf32"`` and ``"float16"`` the device can train besides float32."""
+        return ()
+
     def synchronize(self):
         """Wait until the device has finished all work; no effect on a CPU."""
 

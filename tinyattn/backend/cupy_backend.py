@@ -99,6 +99,9 @@ class CupyBackend(Backend):
         if bool(((ids < -size) | (ids >= size)).any()):
             super().check_indices(ids, size, name)
 
+    def precisions(self):
+        return ("tf32", "float16") if int(self._gpu.compute_capability) >= 80 else ("float16",)
+
     def synchronize(self):
         self._gpu.synchronize()
 

@@ -42,6 +42,9 @@ class StrictBackend(Backend):
     def equality(self, array, same):
         return _StrictEquality(array._memory, same)
 
+    def precisions(self):
+        return ("tf32", "float16")  # those of the kernels that the simulator runs
+
     def scatter_add(self, target, index, values):
         indices = tuple(_memory(entry) for entry in index) if isinstance(index, tuple) else index
         numpy_index, _ = device_index(target.shape, _memory(indices))

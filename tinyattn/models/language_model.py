@@ -14,7 +14,10 @@ class LanguageModel(Module):
         Args:
             ids, targets: integers (..., length); a target of -100 is ignored.
         """
-        return cross_entropy(self(ids), as_ids(targets, self))
+        logits = self(ids)
+        if logits.dtype == "float16":  # the mean of many losses needs the digits of float32
+            logits = logits.astype("float32")
+        return cross_entropy(logits, as_ids(targets, self))
 
     def extra_repr(self):
         return self.config.changed_settings()

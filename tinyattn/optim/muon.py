@@ -115,7 +115,8 @@ class Muon(Optimizer):
     def _collect(self, member, position, stacks):
         """Queue the matrices of one parameter, each with its gradient and its momentum."""
         storage, group = member.storage, member.group
-        view, piece = storage.views[position], storage.slices[position]
+        piece = storage.slices[position]
+        view = member.values[piece].reshape(storage.views[position].shape)
         if not view.size:
             return
         width = view.shape[1] // group["parts"]
@@ -149,7 +150,7 @@ class Muon(Optimizer):
                 if places is None:
                     host = np.array(starts, np.int64)
                     places = self._place_arrays[key] = storage.backend.asarray(host)
-                flat = storage.values, storage.gradients, member.buffers["momentum"]
+                flat = member.arrays(self.buffers)
                 options = _options(member.group, rows, width)
                 yield flat, places, (rows, width), (width * parts, 1), options
 

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import backend_of, listed, shared
+from ..backend import array_namespace, backend_of, listed, shared
 from ..kernels.updates import find_update
 from ..ops import zeros_like
 from .flat import FlatStorage, cache_blocks
@@ -176,7 +176,7 @@ class Optimizer:
             parameter: view
             for member in self._storages
             for parameter, view in zip(member.storage.parameters, member.storage.gradient_views)
-            if parameter.dtype == view.dtype
+            if parameter.dtype == view.dtype or backend_of(view).kind != "cpu"
         }
 
     def copy_gradients(self, gradients):
@@ -216,9 +216,13 @@ class Optimizer:
         for member in self._storages:
             member.present = member.storage.gather_gradients()
             member.steps = [step + has for step, has in zip(member.steps, member.present)]
+        for member in self._storages:
+            member.refresh_master()
         for update, items in self.updates():
             for_each(update, items)
         for member in self._storages:
+            if member.values is not member.storage.values:
+                member.storage.values[...] = member.values
             for parameter, has_gradient in zip(member.storage.parameters, member.present):
                 if has_gradient:
                     parameter.bump_version()
@@ -244,9 +248,8 @@ class Optimizer:
         Options are converted to Python floats, which do not change the dtype. A fast version registered for the device
         replaces the rule.
         """
-        storage = member.storage
-        rule = find_update(rule.__name__, storage.values) or rule
-        arrays = (storage.values, storage.gradients, *member.buffers.values())
+        rule = find_update(rule.__name__, member.values) or rule
+        arrays = member.arrays(self.buffers)
         options = {name: _as_floats(member.group[name]) for name in self.defaults}
         return functools.partial(rule, arrays, step=step, **options)
 
@@ -369,8 +372,27 @@ class _GroupStorage:
         self.names = [name for name, _ in members]
         self.storage = FlatStorage([parameter for _, parameter in members])
         self.buffers = {name: self.storage.zeros() for name in buffers}
+        if self.storage.dtype != self.storage.state_dtype:
+            self.buffers["master"] = self.storage.values.astype(self.storage.state_dtype)
         self.steps = [0] * len(members)
         self.present = None  # during a step: which parameters have a gradient
+
+    @property
+    def values(self):
+        """What the updates change: the master weights of float16 parameters, else the parameters."""
+        return self.buffers.get("master", self.storage.values)
+
+    def arrays(self, names):
+        """Values, gradients and the buffers of those names."""
+        return (self.values, self.storage.gradients, *(self.buffers[name] for name in names))
+
+    def refresh_master(self):
+        """Take over parameters that were set since the last step: those that the master weights do not round to."""
+        values, master = self.storage.values, self.values
+        if master is not values:
+            xp = array_namespace(values)
+            same = values == master.astype(values.dtype)
+            master[...] = xp.where(same, master, values.astype(master.dtype))
 
 
 def _as_floats(value):

@@ -19,6 +19,7 @@ from ..models import (
 from ..optim import AdamW, Muon, clip_grad_norm, schedules, weight_decay_groups
 from ..optim.clipping import clip_arrays
 from .parallel import make_executor
+from .precision import LossScale, parameter_dtype
 from .step import BatchStep
 
 MODELS = {
@@ -40,7 +41,7 @@ def build_model(config, vocabulary_size):
     names = {one.name for one in dataclasses.fields(config_class)}
     options = {name: value for name, value in options.items() if name in names}
     model = model_class(config_class(vocabulary_size=vocabulary_size, **options))
-    return model.to(config.run.dtype)
+    return model.to(parameter_dtype(config.run, model.device))
 
 
 def build_task(model, config):
@@ -66,7 +67,13 @@ def build_step(model, config, optimizers, communicator=None):
     if communicator is not None and model.device != "cpu":
         raise ValueError(f"several MPI processes can train on the CPU only, not on {model.device}")
     executor = make_executor(model, config.run.workers, communicator)
-    return BatchStep(executor, optimizers.members.values(), communicator)
+    return BatchStep(
+        executor,
+        optimizers.members.values(),
+        communicator,
+        precision=config.run.precision,
+        loss_scale=optimizers.loss_scale,
+    )
 
 
 def build_optimizers(model, config):
@@ -91,7 +98,8 @@ def build_optimizers(model, config):
             weight_decay=options.muon_weight_decay,
         )
         peaks["muon"] = options.muon_learning_rate
-    return Optimizers(members, peaks, model.parameters(), options, config.run.steps)
+    loss_scale = LossScale() if model.dtype == "float16" else None
+    return Optimizers(members, peaks, model.parameters(), options, config.run.steps, loss_scale)
 
 
 @dataclasses.dataclass(eq=False)
@@ -104,6 +112,10 @@ class Optimizers:
         parameters: all parameters, for gradient clipping.
         options: ``OptimizerOptions``.
         steps: total steps, at the end of which the learning-rate decay ends by default.
+        loss_scale: ``LossScale`` of the gradients in float16, or None.
+
+    Attributes:
+        skips: whether gradients have overflowed in float16, so that this step updates nothing.
     """
 
     members: dict
@@ -111,6 +123,8 @@ class Optimizers:
     parameters: list
     options: object
     steps: int
+    loss_scale: object = None
+    skips: bool = dataclasses.field(default=False, init=False)
 
     def set_learning_rate(self, step):
         """Set the learning rates for ``step`` (from 0); returns AdamW's."""
@@ -140,10 +154,22 @@ class Optimizers:
         buffers = [optimizer.flat_gradients() for optimizer in self.members.values()]
         if None in buffers or backend_of(buffers[0][0]).kind == "cpu":
             return clip_grad_norm(self.parameters, most)
-        return clip_arrays([array for arrays in buffers for array in arrays], most)
+        arrays = [array for arrays in buffers for array in arrays]
+        if self.loss_scale is None:
+            return clip_arrays(arrays, most)
+        for array in arrays:
+            array *= 1 / self.loss_scale.value
+        norm = float(
+            clip_arrays(arrays, most)
+        )  # in float16 the host waits: it must know whether to update
+        self.loss_scale.update(math.isfinite(norm))
+        self.skips = not math.isfinite(norm) and not self.loss_scale.is_exhausted
+        return norm
 
     def step(self, executor):
         """Update all parameters, with the workers of an ``Executor``."""
+        if self.skips:
+            return
         for optimizer in self.members.values():
             optimizer.step(executor)
 
@@ -155,7 +181,10 @@ class Optimizers:
             for name, state in states.items()
             for array_name, array in state["arrays"].items()
         }
-        return arrays, {name: state["settings"] for name, state in states.items()}
+        settings = {name: state["settings"] for name, state in states.items()}
+        if self.loss_scale is not None:
+            settings["loss_scale"] = self.loss_scale.state()
+        return arrays, settings
 
     def load_state(self, arrays, settings):
         """Load a result of ``state``.
@@ -163,6 +192,8 @@ class Optimizers:
         Raises:
             ValueError: if it does not match an optimizer; preceding optimizers are already changed.
         """
+        if self.loss_scale is not None:
+            self.loss_scale.restore(settings["loss_scale"])
         for name, optimizer in self.members.items():
             own = {
                 array_name.removeprefix(f"{name}."): array

@@ -123,6 +123,9 @@ class RunOptions:
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the parameters and activations."""
 
+    precision: Literal["float32", "tf32", "float16"] = "float32"
+    """Precision of a GPU's matrix products (tf32), or of all that is stored but the optimizer's copies (float16)."""
+
     evaluate_every: Count = 100
     """Evaluate and save every so many steps [steps]."""
 

@@ -16,6 +16,7 @@ from .build import build_model, build_optimizers, build_step, build_task
 from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
 from .parallel import available_cores
 from .parallel.mpi import ProcessGroup
+from .precision import check_precision
 from .storage.arrays import check_arrays, check_finite
 from .storage.errors import DamagedFileError, RunWarning
 from .storage.run_directory import RunDirectory
@@ -52,6 +53,7 @@ def begin(config, out=None, processes=None):
     """
     processes = processes or ProcessGroup()
     check_device(config.run.device)
+    check_precision(config.run)
     config = _with_workers(config, processes.size)
     dataset = CharDataset.load(
         config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
@@ -110,6 +112,7 @@ def _resume(run, options, processes):
         options = {**options, "data": located(options["data"])}
     config = _changed(run.config(), options)
     check_device(config.run.device)
+    check_precision(config.run)
     name = "last"
     if not run.has_state("last") and run.has_state("best"):
         name = "best"

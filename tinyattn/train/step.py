@@ -10,6 +10,7 @@ from ..autograd import Tensor, first_order, gradient_map
 from ..backend import Random, get_backend, use_random
 from ..ops.losses import IGNORE_INDEX
 from .parallel.executor import shards
+from .precision import products_in
 
 # Tokens per micro-batch on a CPU: gradient accumulation bounds the memory of the activations.
 MICRO_BATCH_TOKENS = 4096
@@ -28,6 +29,9 @@ class BatchStep:
         communicator: of MPI processes that train the same model on other shards: an mpi4py communicator, or an object
             with its ``allreduce(number)`` and ``Allreduce(send, receive)``. Each process then gets the loss and the
             gradients of all shards together.
+
+        precision: of a GPU's products: see ``train/precision.py``.
+        loss_scale: ``LossScale``, by which all gradients are multiplied, or None.
 
     Attributes:
         executor, model: as given.
@@ -49,11 +53,15 @@ class BatchStep:
     >>> executor.close()
     """
 
-    def __init__(self, executor, optimizers=(), communicator=None):
+    def __init__(
+        self, executor, optimizers=(), communicator=None, precision="float32", loss_scale=None
+    ):
         self.executor = executor
         self.model = executor.model
         self.parameters = self.model.parameters()  # cached: the traversal is slow
         self.communicator = communicator
+        self.precision = precision
+        self.loss_scale = loss_scale
         self.optimizers = list(optimizers)
         self._gradients = {}  # parameter -> tensor for its gradient
         for optimizer in self.optimizers:
@@ -77,8 +85,9 @@ class BatchStep:
         for gradient in self._gradients.values():
             gradient.bump_version()  # it is overwritten below
         count = self._count(targets)
+        scale = 1.0 if self.loss_scale is None else self.loss_scale.value
         parts = [
-            (inputs[rows], targets[rows], count, (key, number))
+            (inputs[rows], targets[rows], count, scale, (key, number))
             for number, rows in enumerate(shards(len(inputs), self.executor.workers))
         ]
         losses, total = [], {}
@@ -87,7 +96,8 @@ class BatchStep:
             losses.append(result[0])
             self._accumulate(total, result[1])
 
-        self.executor.run(_loss_and_gradients, parts, add)
+        with products_in(self.precision):
+            self.executor.run(_loss_and_gradients, parts, add)
         loss = sum(losses[1:], losses[0])
         if self.communicator is not None:
             loss = self._allreduce(loss, total)
@@ -140,16 +150,18 @@ def _loss_and_gradients(model, shard):
     """The contribution of a shard to the mean loss and its gradients ``{leaf: array}``, with gradient accumulation.
 
     Args:
-        shard: ids and targets (rows, length), the number of counted targets in the whole batch, and the seed.
+        shard: ids and targets (rows, length), the number of counted targets in the whole batch, the factor of the
+            gradients, and the seed.
     """
-    inputs, targets, count, seed = shard
+    inputs, targets, count, scale, seed = shard
     total, gradients = 0.0, {}
     micro_batches = -(-inputs.size // MICRO_BATCH_TOKENS) if model.device == "cpu" else 1
     with use_random(Random(seed)), first_order():
         for rows in shards(len(inputs), micro_batches):
             weight = int(np.count_nonzero(targets[rows] != IGNORE_INDEX)) / count
             loss = batch_loss(model, inputs[rows], targets[rows])
-            cotangent = None if weight == 1 else np.asarray(weight, loss.dtype)
+            factor = weight * scale
+            cotangent = None if factor == 1 else np.asarray(factor, loss.dtype)
             for leaf, gradient in gradient_map(loss, cotangent).items():
                 if leaf in gradients:
                     gradients[leaf] += gradient

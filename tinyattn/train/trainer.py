@@ -237,7 +237,7 @@ class Trainer:
 
     def _check_finite(self, loss, norm, rate):
         """Raise a NonFiniteError if the loss or the gradient norm is not finite."""
-        if math.isfinite(loss) and math.isfinite(norm):
+        if math.isfinite(loss) and (math.isfinite(norm) or self.optimizers.skips):
             return
         name = "the loss"
         if math.isfinite(loss):
