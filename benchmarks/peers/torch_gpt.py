@@ -46,7 +46,7 @@ class GPT(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, ids, caches=None, start=0):
-        positions = torch.arange(start, start + ids.shape[1])
+        positions = torch.arange(start, start + ids.shape[1], device=ids.device)
         x = self.embedding(ids) + self.positions(positions)
         for number, block in enumerate(self.blocks):
             x = block(x, None if caches is None else caches[number])

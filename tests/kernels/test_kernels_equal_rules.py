@@ -114,6 +114,7 @@ CASES = {
         Case("small", (3, 5), approximate="tanh"),
         Case("several blocks", (700, 390), approximate="tanh"),
     ],
+    "relu_squared": [Case("small", (3, 5)), Case("several blocks", (700, 390))],
     "softmax": [
         Case("rows", (4, 3, 9)),
         Case("by number", (4, 9), axis=1),

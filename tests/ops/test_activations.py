@@ -10,6 +10,7 @@ from tests.gradient import check_gradient
 
 ACTIVATIONS = {
     "relu": ta.relu,
+    "relu_squared": ta.relu_squared,
     "sigmoid": ta.sigmoid,
     "silu": ta.silu,
     "gelu": ta.gelu,
@@ -20,6 +21,7 @@ activation = pytest.mark.parametrize("name", ACTIVATIONS)
 
 HAND_VALUES = {
     "relu": lambda x: max(x, 0.0),
+    "relu_squared": lambda x: max(x, 0.0) ** 2,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "silu": lambda x: x / (1 + math.exp(-x)),
     "gelu": lambda x: x * 0.5 * math.erfc(-x / math.sqrt(2)),

@@ -63,6 +63,7 @@ ELEMENTWISE = {
     "relu": (ta.relu, F.relu),
     "sigmoid": (ta.sigmoid, torch.sigmoid),
     "silu": (ta.silu, F.silu),
+    "relu_squared": (ta.relu_squared, lambda x: F.relu(x) ** 2),
     "gelu": (ta.gelu, F.gelu),
     "gelu_tanh": (
         lambda x: ta.gelu(x, approximate="tanh"),

@@ -1,13 +1,13 @@
 """Activation functions as layers: one class each, as in PyTorch, or by name."""
 
-from ..ops import gelu, relu, sigmoid, silu, square, tanh
+from ..ops import gelu, relu, relu_squared, sigmoid, silu, tanh
 from .module import Module
 
 ACTIVATIONS = {
     "gelu": lambda x: gelu(x, approximate="none"),
     "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
     "relu": relu,
-    "relu_squared": lambda x: square(relu(x)),
+    "relu_squared": relu_squared,
     "silu": silu,
     "tanh": tanh,
     "sigmoid": sigmoid,

@@ -1,7 +1,7 @@
 """The operations: one file a family, each operation a rule beside its vector-Jacobian products."""
 
 from . import methods, numpy_functions
-from .activations import erf, erfc, gelu, relu, sigmoid, silu
+from .activations import erf, erfc, gelu, relu, relu_squared, sigmoid, silu
 from .arithmetic import absolute, add, div, mul, neg, power, square, sub
 from .conversion import astype, to_device
 from .creation import arange, eye, full, full_like, ones, ones_like, rand, randn, zeros, zeros_like

@@ -29,6 +29,27 @@ def relu_vjp(g, y, _x):
 
 
 @primitive
+def relu_squared(x, /):
+    """The square of the positive part, ``max(x, 0)^2``; NaN stays NaN.
+
+    Backward. y' = 2 max(x, 0), which is continuous: 0 for all x up to 0.
+
+    Source: D. So et al., "Primer: Searching for Efficient Transformers for Language Modeling" (2021), section 4.
+
+    >>> import tinyattn as ta
+    >>> ta.relu_squared(ta.tensor([-1.0, 0.0, 3.0]))
+    Tensor([0., 0., 9.])
+    """
+    positive = array_namespace(x).maximum(x, 0)
+    return positive * positive
+
+
+@relu_squared.vjp
+def relu_squared_vjp(g, _out, x):
+    return g * 2 * array_namespace(x).maximum(x, 0)
+
+
+@primitive
 def sigmoid(x, /):
     """The logistic function ``1 / (1 + exp(-x))``, which maps the real line to (0, 1).
 

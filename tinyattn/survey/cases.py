@@ -170,6 +170,7 @@ CASES = {
     **{name: _elementwise(positive) for name in "log log1p sqrt rsqrt".split()},
     # selection and activations
     "relu": _elementwise(apart),
+    "relu_squared": _elementwise(apart),
     "gelu": [
         *[case(*one.inputs, approximate="none") for one in _elementwise(normal)],
         *[case(*one.inputs, approximate="tanh") for one in _elementwise(normal)],

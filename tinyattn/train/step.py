@@ -29,7 +29,6 @@ class BatchStep:
         communicator: of MPI processes that train the same model on other shards: an mpi4py communicator, or an object
             with its ``allreduce(number)`` and ``Allreduce(send, receive)``. Each process then gets the loss and the
             gradients of all shards together.
-
         precision: of a GPU's products: see ``train/precision.py``.
         loss_scale: ``LossScale``, by which all gradients are multiplied, or None.
 

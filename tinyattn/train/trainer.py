@@ -206,6 +206,9 @@ class Trainer:
         key = rank_key(self.streams["dropout"].key(), self.processes.rank)
         try:
             loss = self.step_function(inputs[rows], targets[rows], key)
+        except MemoryError as error:
+            self._restore_streams(before)
+            raise InputError(self._out_of_memory(error)) from error
         except Exception:
             # If a worker was killed, for example, the state before this step is consistent and can be saved.
             self._restore_streams(before)
@@ -233,6 +236,13 @@ class Trainer:
             tokens_per_second=inputs.size / (now - began),
             seconds=self.seconds,
             seconds_left=self.seconds / self.step * (self.config.run.steps - self.step),
+        )
+
+    def _out_of_memory(self, error):
+        batch, block = self.config.run.batch_size, self.config.architecture.block_size
+        return (
+            f"step {self.step + 1}: the memory of {self.model.device} does not hold {batch} windows of "
+            f"{block} characters ({error}); lower --batch-size {batch} or --block-size {block}"
         )
 
     def _check_finite(self, loss, norm, rate):

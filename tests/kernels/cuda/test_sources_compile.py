@@ -16,6 +16,7 @@ FLOATS = ("float", "double", "Half")
 VALUES = {
     "typename Number": FLOATS,
     "typename Result": FLOATS,
+    "typename Real": ("float", "double"),
     "typename Id": ("int", "long long"),
     "bool TANH": (0, 1),
     "int THREADS": (32, 256),

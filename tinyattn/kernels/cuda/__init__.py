@@ -21,6 +21,7 @@ from . import (
     layer_norm,
     linear,
     muon,
+    relu_squared,
     rms_norm,
     rotary,
     softmax,

@@ -16,6 +16,23 @@ __device__ void normal_cumulative(T x, T &cumulative, T &density) {
     }
 }
 
+template <typename Number>
+__global__ void relu_squared_forward(const Number *x, Number *y, int size) {
+    typedef Wide<Number> T;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
+        T positive = Largest::of(T(x[i]), T(0));
+        y[i] = positive * positive;
+    }
+}
+
+// dx = 2 g max(x, 0)
+template <typename Number>
+__global__ void relu_squared_backward(const Number *g, const Number *x, Number *dx, int size) {
+    typedef Wide<Number> T;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
+        dx[i] = T(g[i]) * 2 * Largest::of(T(x[i]), T(0));
+}
+
 template <typename Number, bool TANH>
 __global__ void gelu_forward(const Number *x, Number *y, int size) {
     typedef Wide<Number> T;

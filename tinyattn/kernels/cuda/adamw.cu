@@ -2,15 +2,15 @@
 
 #include "common.cuh"
 
-template <typename Number>
-__global__ void adamw_update(Number *values, const Number *gradient, Number *first_moment, Number *second_moment,
+template <typename Real>
+__global__ void adamw_update(Real *values, const Real *gradient, Real *first_moment, Real *second_moment,
                              int size, double decay, double beta1, double beta2, double epsilon, double rate) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
-        Number g = gradient[i];
-        Number m = Number(beta1) * first_moment[i] + Number(1 - beta1) * g;
-        Number v = Number(beta2) * second_moment[i] + Number(1 - beta2) * g * g;
+        Real g = gradient[i];
+        Real m = Real(beta1) * first_moment[i] + Real(1 - beta1) * g;
+        Real v = Real(beta2) * second_moment[i] + Real(1 - beta2) * g * g;
         first_moment[i] = m;
         second_moment[i] = v;
-        values[i] = values[i] * Number(decay) - Number(rate) * m / (sqrt(v) + Number(epsilon));
+        values[i] = values[i] * Real(decay) - Real(rate) * m / (sqrt(v) + Real(epsilon));
     }
 }

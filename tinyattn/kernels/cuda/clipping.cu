@@ -19,15 +19,15 @@ __global__ void sum_of_squares(const Number *gradient, double *partial, int size
 
 // By one block: the norm, and the factor min(1, max_norm / (norm + 1e-6)). A norm that is no number, or infinite,
 // leaves the gradients as they are.
-template <typename Number>
-__global__ void clip_factor(const Number *partial, Number *norm_and_factor, int parts, double max_norm) {
-    Number sum = 0;
+template <typename Real>
+__global__ void clip_factor(const Real *partial, Real *norm_and_factor, int parts, double max_norm) {
+    Real sum = 0;
     for (int i = threadIdx.x; i < parts; i += THREADS) sum += partial[i];
     sum = reduce<Sum, THREADS>(sum);
     if (threadIdx.x != 0) return;
-    Number norm = sqrt(sum), factor = max_norm / (norm + 1e-6);
+    Real norm = sqrt(sum), factor = max_norm / (norm + 1e-6);
     norm_and_factor[0] = norm;
-    norm_and_factor[1] = norm <= largest_finite<Number>() && factor < 1 ? factor : 1;
+    norm_and_factor[1] = norm <= largest_finite<Real>() && factor < 1 ? factor : 1;
 }
 
 template <typename Number>

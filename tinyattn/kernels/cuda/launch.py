@@ -56,7 +56,8 @@ def launch(file, name, template, grid, block, *arguments):
         simulate(file, expression, grid, block, arguments)
     else:
         pointers = [np.uintp(0) if argument is None else argument for argument in arguments]
-        _compiled(file, expression)(grid, block, tuple(pointers))
+        with array.device:  # which need not be the current one
+            _compiled(file, expression, array.device.id)(grid, block, tuple(pointers))
 
 
 def blocks_for(items, in_a_block):
@@ -82,7 +83,7 @@ def source(file):
 
 
 @functools.cache
-def _compiled(file, expression):
+def _compiled(file, expression, _device):
     import cupy
 
     module = cupy.RawModule(

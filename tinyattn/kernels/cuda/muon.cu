@@ -8,18 +8,18 @@
 const int THREADS = 256;
 
 // B = momentum B + G, and the direction U = G + momentum B (or B), with each block's part of the sum of its squares.
-template <typename Number>
-__global__ void muon_directions(const Number *gradient, Number *momentum, const long long *offsets, Number *directions,
+template <typename Real>
+__global__ void muon_directions(const Real *gradient, Real *momentum, const long long *offsets, Real *directions,
                                 double *partial, int rows, int columns, int row_step, int column_step, double share,
                                 int nesterov) {
     long long offset = offsets[blockIdx.y], start = (long long)blockIdx.y * rows * columns;
     double sum = 0;
     for (int n = blockIdx.x * THREADS + threadIdx.x; n < rows * columns; n += gridDim.x * THREADS) {
         long long place = offset + (long long)(n / columns) * row_step + (long long)(n % columns) * column_step;
-        Number g = gradient[place];
-        Number b = Number(share) * momentum[place] + g;
+        Real g = gradient[place];
+        Real b = Real(share) * momentum[place] + g;
         momentum[place] = b;
-        Number u = nesterov ? g + Number(share) * b : b;
+        Real u = nesterov ? g + Real(share) * b : b;
         directions[start + n] = u;
         sum += double(u) * double(u);
     }
@@ -28,8 +28,8 @@ __global__ void muon_directions(const Number *gradient, Number *momentum, const 
 }
 
 // Each matrix over its norm.
-template <typename Number>
-__global__ void muon_normalise(Number *directions, const double *partial, int size) {
+template <typename Real>
+__global__ void muon_normalise(Real *directions, const double *partial, int size) {
     double sum = 0;
     for (int i = 0; i < gridDim.x; i++) sum += partial[blockIdx.y * gridDim.x + i];
     double inverse = sum == 0 ? 1 : 1 / sqrt(sum);
@@ -39,20 +39,20 @@ __global__ void muon_normalise(Number *directions, const double *partial, int si
 }
 
 // a I + b G + c G^2, from a stack of G and of G^2, in the place of the latter.
-template <typename Number>
-__global__ void muon_polynomial(const Number *gram, Number *square, int rows, int size, double a, double b, double c) {
+template <typename Real>
+__global__ void muon_polynomial(const Real *gram, Real *square, int rows, int size, double a, double b, double c) {
     for (int n = blockIdx.x * THREADS + threadIdx.x; n < size; n += gridDim.x * THREADS) {
-        Number diagonal = n / rows % rows == n % rows ? Number(a) : Number(0);
-        square[n] = Number(c) * square[n] + Number(b) * gram[n] + diagonal;
+        Real diagonal = n / rows % rows == n % rows ? Real(a) : Real(0);
+        square[n] = Real(c) * square[n] + Real(b) * gram[n] + diagonal;
     }
 }
 
-template <typename Number>
-__global__ void muon_apply(Number *values, const long long *offsets, const Number *updates, int rows, int columns,
+template <typename Real>
+__global__ void muon_apply(Real *values, const long long *offsets, const Real *updates, int rows, int columns,
                            int row_step, int column_step, double decay, double rate) {
     long long offset = offsets[blockIdx.y], start = (long long)blockIdx.y * rows * columns;
     for (int n = blockIdx.x * THREADS + threadIdx.x; n < rows * columns; n += gridDim.x * THREADS) {
         long long place = offset + (long long)(n / columns) * row_step + (long long)(n % columns) * column_step;
-        values[place] = values[place] * Number(decay) - Number(rate) * updates[start + n];
+        values[place] = values[place] * Real(decay) - Real(rate) * updates[start + n];
     }
 }
