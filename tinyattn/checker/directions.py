@@ -110,7 +110,7 @@ class _Directions:
         deviations = zip(self._noise.gradients, direction, strict=True)
         rounding = math.hypot(*(float(np.linalg.norm(t * d)) for t, d in deviations))
         rounding += 8 * UNIT_ROUNDOFF * scale
-        judge = Judge(scale, self._settings.tolerances, _RESOLUTION)
+        judge = Judge(scale, self._settings.tolerances, _RESOLUTION, rounding)
         # An element that crosses a power of two is rounded as it moves.
         line = self.line(direction, self._noise.outputs, UNIT_ROUNDOFF * scale)
 

@@ -65,9 +65,10 @@ class Elements:
         self._roundings = None
         self._report = ArgumentReport(argument.name, argument.shape, order=problem.order)
 
-    def by_differences(self):
-        """The report, with slopes from finite differences."""
-        report, indices = self._report, list(self._argument.indices())
+    def by_differences(self, indices=None):
+        """The report, with slopes from finite differences; ``indices``: the elements to check, all if None."""
+        report = self._report
+        indices = list(self._argument.indices()) if indices is None else indices
         first = [self._line(index).slopes(self._first_step(index)) for index in indices]
         report.checked = len(indices)
         report.has_influence = not indices or self._reached or any(m[0] != 0 for m in first)
@@ -104,7 +105,8 @@ class Elements:
         report.checked = len(indices)
         report.has_influence = not indices or self._reached or bool(np.any(slopes))
         scale = max((abs(v) for i in indices for v in (self._gradient[i], slopes[i])), default=0.0)
-        judge = Judge(scale, self._settings.tolerances)
+        rounding = float(np.max(self._noise.gradients[self._position], initial=0.0))
+        judge = Judge(scale, self._settings.tolerances, rounding=rounding)
         for index in indices:
             analytic, numeric = float(self._gradient[index]), float(slopes[index])
             bar = 16 * UNIT_ROUNDOFF * max(scale, abs(numeric)) + self._least_bar(index)
@@ -160,6 +162,7 @@ class Elements:
         """``(element, ladder)``; the element is None at a kink, which goes to the report."""
         deviation = float(self._noise.gradients[self._position][index])
         least_bar = self._least_bar(index)
+        judge.rounding = float(np.max(self._noise.gradients[self._position]))
 
         def verdict(numeric, bar):
             return judge.verdict(index, analytic, numeric, bar, deviation, least_bar)

@@ -7,10 +7,12 @@ With the error bar b of the numeric derivative n and the rounding error t of the
                  allowed <= 1e-10 of the largest entry of the gradient of that argument
     cannot tell  otherwise: a gradient wrong by a millionth would not be seen.
 
-An element is as good as zero if a and n are within ``allowed`` of zero and a step of a thousandth of the element's
-size, or larger, leaves the bar b: no difference of the function tells them apart from zero. With ``rtol`` or ``atol``
-given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than a thousandth of the
-largest entry, and wrong is more than 8 b above it.
+An element is as good as zero if a and n are within 10 b of zero, b is what a step of a thousandth of the element's size
+leaves, or less, and a is 0 or no larger than ten times the rounding errors t in the gradient of the argument: it is
+nothing but rounding. A small number that is not, as the gradient of a saturated tanh, cannot be told.
+
+With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
+a thousandth of the largest entry, and wrong is more than 8 b above it.
 
 The factor 10 is calibrated: see ``benchmarks/calibration.py``.
 """
@@ -33,11 +35,13 @@ class Judge:
         scale: the largest entry of the argument's gradient.
         tolerances: ``(rtol, atol)``, or None for error bars.
         of_scale: the part of ``scale`` that ``allowed`` may be.
+        rounding: the largest rounding error in the gradient of the argument.
     """
 
     scale: float
     tolerances: tuple | None = None
     of_scale: float = OF_THE_LARGEST
+    rounding: float = 0.0
 
     def verdict(self, index, analytic, numeric, bar, rounding=0.0, least_bar=0.0):
         """The ``Element`` with its verdict.
@@ -78,8 +82,12 @@ class Judge:
         allowed, size = element.allowed, abs(element.numeric)
         if allowed <= max(RESOLUTION * size, self.of_scale * self.scale):
             return True
-        is_zero = max(size, abs(element.analytic)) <= allowed
-        return is_zero and element.error_bar <= 1000 * least_bar
+        analytic = abs(element.analytic)
+        return (
+            max(size, analytic) <= BARS * element.error_bar
+            and element.error_bar <= 1000 * least_bar
+            and analytic <= 10 * self.rounding
+        )
 
 
 def _reason(element, rounding):
