@@ -4,8 +4,8 @@ A draw is a rule of the library, one of its cases, a random point, a scale from 
 random element. The checker judges the gradient of the rule there, which is right, and then the same gradient with that
 element wrong by a relative 1e-6 to 1. Counted are right gradients called wrong (false alarms) and wrong ones called
 right (misses). Draws are left out where the function or the element's derivative is not finite. Errors in an element
-smaller than 1e-4 of the largest of its argument are counted apart: an error of a millionth there is less than the
-1e-10 of the largest at which the checker stops. So are elements that are nothing but rounding.
+smaller than 1e-6 of the largest of its argument are counted apart: an error of a millionth there is less than the
+1e-12 of the largest at which the checker stops. So are elements that are nothing but rounding.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from tinyattn.checker.tensors import tensor_problem
 from tinyattn.survey.cases import CASES
 
 DRAWS = 30_000
-SMALL = 1e-4  # of the largest entry
+SMALL = 1e-6  # of the largest entry
 MAX_ELEMENTS = 2000
 
 
@@ -124,7 +124,7 @@ def table(draws):
     for label, counts in (
         ("right", right),
         ("one element wrong by 1e-6 to 1", wrong),
-        ("the same, in an element < 1e-4 of the largest", small),
+        ("the same, in an element < 1e-6 of the largest", small),
     ):
         cells = " | ".join(f"{counts[v]:11d}" for v in verdicts)
         rows.append(f"| {label:42s} | {sum(counts.values()):5d} | {cells} |")

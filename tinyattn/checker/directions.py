@@ -17,7 +17,7 @@ import numpy as np
 from .elements import Elements
 from .judge import BARS, Judge
 from .ladder import kink_at, slope_of
-from .noise import EVALUATIONS, Noise
+from .noise import Noise
 from .numeric import UNIT_ROUNDOFF
 from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
 from .settings import LISTED, generator
@@ -48,7 +48,7 @@ class _Directions:
             np.zeros(argument.shape) if gradient is None else gradient
             for argument, gradient in zip(problem.arguments, analytic, strict=True)
         ]
-        self._noise = Noise(problem, cotangents, base, analytic)
+        self._noise = Noise(problem, cotangents, base, analytic, samples=1)
         self._first_step = _LARGEST
 
     def reports(self, evaluations):
@@ -59,7 +59,7 @@ class _Directions:
         reports = [self._report(k, self._settings.directions) for k in range(len(self._gradients))]
         with np.errstate(all="ignore"):
             self._noise.outputs  # noqa: B018  (measured now, within the budget)
-            rows = (evaluations - EVALUATIONS) // 2
+            rows = (evaluations - self._noise.evaluations) // 2
             for number, direction in enumerate(self._directions()):
                 left = self._settings.directions - number - 1
                 element, ladder, kink = self._along(direction, max(4, rows - 4 * left))

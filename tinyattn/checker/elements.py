@@ -21,6 +21,7 @@ from .settings import LISTED
 
 _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
 _STEP_TOGETHER = 2.0**-6
+_FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
 _AGREEMENT = 1e-7
 _BEND = 5e-4  # of the slopes: the truncation error is about its square over 6
 
@@ -176,6 +177,9 @@ class Elements:
             element = verdict(ladder.slope, ladder.error_bar)
             if element.verdict == RIGHT:
                 self._hint = ladder.step
+            elif element.verdict == WRONG and math.isfinite(ladder.error_bar):
+                ladder.error_bar = self._widened(index, ladder)
+                element = verdict(ladder.slope, ladder.error_bar)
             return element, ladder
         left, right, error = kink
         if math.isinf(error) or min(left, right) - error <= analytic <= max(left, right) + error:
@@ -195,6 +199,19 @@ class Elements:
             if accepts(near.slope, near.error_bar):
                 return near
         return slope_of(line, largest, smallest, accepts)
+
+    def _widened(self, index, ladder):
+        """The error bar with the rounding of all outputs that depend on the element.
+
+        An output may depend on it so little here that no step of the ladder changes it: its change is lost in its
+        rounding, as that of the largest probability of a softmax. Far from here it does change.
+        """
+        line = self._problem.line(
+            self._argument, index, self._cotangents, self._base, self._noise.outputs
+        )
+        size = self._size(index)
+        rounding = line.reach([sign * size * far for far in _FAR for sign in (1, -1)])
+        return max(ladder.error_bar, 2 * rounding / (2 * ladder.step))
 
     def _least_bar(self, index):
         """The error bar that rounding leaves with a step as large as the element."""

@@ -2,14 +2,15 @@
 
 With the error bar b of the numeric derivative n and the rounding error t of the gradient a itself,
 
-    wrong        |a - n| > allowed  where  allowed = 10 b + 3 t + 1e-15 |a|
-    right        otherwise, if allowed <= 5e-7 |n|, or if the element is as good as zero, or if
-                 allowed <= 1e-10 of the largest entry of the gradient of that argument
+    wrong        |a - n| > allowed  where  allowed = 10 b + 3 t + 1e-15 |a|,
+                 and |a - n| > ten times the largest t in the gradient of that argument
+    right        otherwise, if allowed <= 9e-7 |n|, or if the element is as good as zero, or if
+                 allowed <= 1e-12 of the largest entry of the gradient of that argument
     cannot tell  otherwise: a gradient wrong by a millionth would not be seen.
 
 An element is as good as zero if a and n are within 10 b of zero, b is what a step of a thousandth of the element's size
-leaves, or less, and a is 0 or no larger than ten times the rounding errors t in the gradient of the argument: it is
-nothing but rounding. A small number that is not, as the gradient of a saturated tanh, cannot be told.
+leaves, or less, and a is 0 or no larger than ten times the largest t: it is nothing but rounding. A small number that
+is not, as the gradient of a saturated tanh, cannot be told.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 8 b above it.
@@ -23,8 +24,8 @@ from dataclasses import dataclass
 from .report import CANNOT_TELL, WRONG, Element
 
 BARS = 10
-RESOLUTION = 5e-7
-OF_THE_LARGEST = 1e-10
+RESOLUTION = 9e-7
+OF_THE_LARGEST = 1e-12
 
 
 @dataclass
@@ -73,6 +74,9 @@ class Judge:
             element.reason = "the differences of the function do not settle at any step"
         elif not element.error <= element.allowed:
             element.verdict = WRONG
+            if element.error <= 10 * self.rounding:
+                element.verdict = CANNOT_TELL
+                element.reason = _reason(element, 10 * self.rounding)
         elif not self._resolved(element, least_bar):
             element.verdict = CANNOT_TELL
             element.reason = _reason(element, 3 * rounding)

@@ -5,7 +5,7 @@ straight line, so that its second differences show rounding and nothing else: th
 that of a value. The median of the three is taken, so that a jump at one end does not count. Half a unit in the last
 place of the output is the least.
 
-Gradients: by how much that at the last of these points differs from the gradient at the point itself. That is what the
+Gradients: by how much those at these points differ from the gradient at the point itself. That is what the
 backward pass loses to rounding and to cancellation; a check cannot ask for more.
 
 Source: J. J. More and S. M. Wild, "Estimating computational noise" (2011), section 3, for the difference table.
@@ -18,24 +18,33 @@ import numpy as np
 from .numeric import UNIT_ROUNDOFF
 
 _POINTS = (-2, -1, 1, 2)
-EVALUATIONS = 5  # four of the values, one of the gradients
 _MEDIAN_TO_DEVIATION = 1.4826
 
 
 class Noise:
     """The rounding errors at the point of a problem, measured when they are first asked for.
 
+    Args:
+        samples: at how many of the four points the gradient is computed. With few, a rounding error of one unit in the
+            last place of a sum may be the same at all of them by chance.
+
     Attributes:
         outputs: for each output an array of standard deviations.
         gradients: for each argument an array of deviations.
     """
 
-    def __init__(self, problem, cotangents, base, analytic):
+    def __init__(self, problem, cotangents, base, analytic, samples=4):
         self._problem = problem
         self._cotangents = cotangents
         self._base = base
         self._analytic = analytic
+        self._samples = samples
         self._measured = None
+
+    @property
+    def evaluations(self):
+        """How many evaluations the measurement takes."""
+        return len(_POINTS) + self._samples
 
     @property
     def outputs(self):
@@ -60,7 +69,7 @@ class Noise:
                 for argument, direction in zip(self._problem.arguments, directions, strict=True):
                     argument.move(direction, point)
                 rows.append(self._problem.values())
-                if point == 2:
+                if point in _POINTS[-self._samples :]:
                     self._widen(deviations, self._problem.gradients(self._cotangents))
         finally:
             for argument in self._problem.arguments:

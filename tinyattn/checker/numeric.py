@@ -66,6 +66,12 @@ class Line:
         central, rounding = self._quotient(above, below, up + down)
         return central, left, right, rounding
 
+    def reach(self, distances):
+        """Count the outputs as well that change at these distances; the rounding error of a difference then."""
+        for distance in distances:
+            self._quotient(self._values(distance), self.base, distance)
+        return self._rounding() + self._moving
+
     def complex_slope(self, h):
         """The slope from one evaluation at the imaginary distance ``h``, for analytic functions."""
         values = zip(self._values(1j * h), self._cotangents, strict=True)
