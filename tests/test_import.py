@@ -154,5 +154,5 @@ def test_public_functions_are_functions_and_their_modules_have_other_names():
 def test_every_module_of_the_package_is_an_ordinary_module():
     for module in pkgutil.walk_packages(ta.__path__, "tinyattn."):
         if not module.name.endswith("__main__"):
-            with contextlib.suppress(ImportError):  # for want of CuPy or MPI
+            with contextlib.suppress(ImportError, RuntimeError):  # without CuPy or MPI
                 assert type(importlib.import_module(module.name)) is types.ModuleType
