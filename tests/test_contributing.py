@@ -24,6 +24,7 @@ EXECUTED = {
     "Add an operation": 5,
     "Add a kernel": 4,
     "Add an attention kind": 3,
+    "Add an exercise": 3,
     "Add a command": 4,
 }
 

@@ -2,6 +2,7 @@
 
 import collections
 import re
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tinyattn as ta
 from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.learn.exercise import PATH, Function, exercise
 from tinyattn.learn.judge import check, judge
+from tinyattn.mutation.mutants import mutants
 
 from .right_answers import RIGHT
 from .wrong_answers import FREE, WRONG
@@ -62,6 +64,23 @@ def test_nine_of_ten_wrong_answers_get_a_name_or_a_true_part():
     assert len(empty) <= 0.1 * len(diagnoses), empty
 
 
+@pytest.mark.slow
+def test_nine_of_ten_small_changes_to_answers_in_other_forms_get_a_name_or_a_true_part():
+    """Mistakes that no person chose: each small change to each right answer that is not written as ours is."""
+    diagnoses = []
+    for name, answer in RIGHT:
+        for _, code in mutants(answer):
+            changed = types.FunctionType(
+                code, answer.__globals__, answer.__name__, answer.__defaults__
+            )
+            verdict = judge(PARTS[name], changed)
+            if not verdict.passed:  # some change nothing, such as a sign before a zero
+                diagnoses.append(verdict.diagnosis)
+    assert len(diagnoses) > 250 and all(diagnoses)
+    empty = [text for text in diagnoses if _says_nothing(text)]
+    assert len(empty) <= 0.1 * len(diagnoses), len(empty) / len(diagnoses)
+
+
 def _says_nothing(text):
     statements = [line for line in text.splitlines() if line.strip()]
     return all(NOTHING_SAID.search(line) for line in statements)
@@ -91,6 +110,11 @@ def test_two_mistakes_at_once_are_both_named():
 def test_a_known_mistake_is_recognised_under_a_sign():
     said = check("softmax", lambda g, y, x, axis=-1: -y * g).diagnosis
     assert "lacks the subtracted mean" in said and "wrong sign" in said
+
+
+def test_a_function_that_is_right_up_to_a_sign_is_told_so():
+    said = check("pull_back", lambda g, jacobians: -PARTS["pull_back"].answer(g, jacobians))
+    assert "-1 times the right result" in said.diagnosis
 
 
 def test_the_worst_element_is_named_with_what_it_should_be():

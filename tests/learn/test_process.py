@@ -1,6 +1,8 @@
 """A learner's file in its process: loops, crashes and errors end in a sentence, and leave no process behind."""
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -127,3 +129,22 @@ def test_gradients_at_given_inputs(softmax_file):
     assert gradients_of_file(softmax_file(RIGHT), "softmax", [call]) == [[[0.25, -0.25]]]
     (sentence,) = gradients_of_file(softmax_file("return g.x"), "softmax", [call])
     assert "AttributeError" in sentence
+
+
+@posix
+def test_the_worker_ends_with_the_process_that_started_it(softmax_file, tmp_path):
+    body = (
+        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+    )
+    path = softmax_file(body)
+    code = f"from tinyattn.learn.process import check_file; check_file({str(path)!r}, 'softmax')"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        for _ in range(600):
+            if (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text():
+                break
+            time.sleep(0.05)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert is_gone(int((tmp_path / "pid").read_text()))

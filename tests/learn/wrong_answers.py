@@ -699,6 +699,16 @@ for _words, _steps in (
     wrong("attention_vjp", *_words, free=True)(_attention(**_steps))
 
 
+def _unstable_weights(q, k, mask, causal, scale):
+    scores = scale * (q @ _t(k))
+    seen = np.isfinite(np.log(_attention_weights(q, k, mask, causal, scale)))
+    e = np.where(seen, np.exp(scores), 0)
+    return e / np.maximum(e.sum(-1, keepdims=True), 1e-300)
+
+
+wrong("attention_vjp", "scores of 1000", free=True)(_attention(weights=_unstable_weights))
+
+
 # ------------------------------------------------------------------------------------------------------------ walk
 
 

@@ -22,7 +22,7 @@ def overview(directory="."):
     record = Record(directory)
     upcoming = record.next()
     lines = [
-        "Twelve exercises in writing backward passes. All they need is NumPy and the chain rule.",
+        f"{len(PATH)} exercises in writing backward passes. All they need is NumPy and the chain rule.",
         "",
     ]
     for number, name in enumerate(PATH, 1):

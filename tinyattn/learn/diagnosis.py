@@ -218,6 +218,10 @@ def _agreement(ours, theirs):
         (wrong if bad else right).append(label)
         names |= bad
         missing |= set(one) - set(other)
+    factor = _common_factor(ours, theirs)
+    if factor is not None:
+        yield f"it is {factor:.4g} times the right result"
+        return
     if not right:
         yield "it is wrong in every case"
     else:
@@ -225,3 +229,15 @@ def _agreement(ours, theirs):
         yield f"and wrong for: {'; '.join(wrong)}"
     if missing:
         yield f"missing are: {', '.join(sorted(missing))}"
+
+
+def _common_factor(ours, theirs):
+    """The one factor between all results and the right ones, or None."""
+    right, given = (
+        [value for _, outputs in results for _, value in sorted(outputs.items())]
+        for results in (ours, theirs)
+    )
+    if [value.shape for value in right] != [value.shape for value in given]:
+        return None
+    right, given = (np.concatenate([np.ravel(v) for v in values]) for values in (right, given))
+    return _factor(given, right)

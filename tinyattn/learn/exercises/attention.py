@@ -88,6 +88,15 @@ EXERCISE = Exercise(
                         np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], bool),
                     ),
                 ),
+                Extreme(
+                    "scores of 1000",
+                    (
+                        np.array([[40.0, 0.0], [0.0, 40.0], [30.0, 30.0]]),
+                        np.array([[40.0, 0.0], [0.0, 39.9], [30.0, -30.0]]),
+                        np.random.default_rng(2).standard_normal((3, 2)),
+                        None,
+                    ),
+                ),
             ),
             walkthrough=Walkthrough(
                 "attention", ("X", "X", "X", None), "O", ("dQ", "dK", "dV", None)
