@@ -40,8 +40,8 @@ PATTERNS = {
     ),
     r"kernels\.cpu\.blocks\.row_blocks: (blocks|step) = .*": "how rows are cut: they are computed one by one",
     r"kernels\.cpu\..*: scratch = (np\.)?empty\(.*": "the scratch memory is larger than it need be",
-    r"kernels\.cpu\.attention\.forward: way = .*": "short and tiled attention compute the same",
-    r"kernels\.cpu\.attention\._Call\._cut_into_groups: .*": "how many heads are worked on together",
+    r"kernels\.cpu\.attention\.forward: kind = .*": "short and tiled attention compute the same",
+    r"kernels\.cpu\.attention\._Call\._groups: .*": "how many heads are worked on together",
     r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how many heads are worked on together",
     r"kernels\.cpu\.attention\._Tiled\._tiles: seen_by_all = max.*": (
         "the mask is put on every tile, so that the small tiles of the diagonal may begin further to the left or right"
@@ -71,8 +71,8 @@ PATTERNS = {
         "another of the three scratch tiles, which is free as well"
     ),
     r"kernels\.cpu\.blocks\.heads_swapped: .*": "which way through memory is taken: both compute the same",
-    r"kernels\.cpu\.rotary\._turned: if heads_swapped\(x\):.*": "which way through memory is taken",
-    r"kernels\.cpu\.blocks\.(ones|shares): vector\.flags\.writeable = False.*": "nobody writes to it",
+    r"kernels\.cpu\.rotary\._rotated: if heads_swapped\(x\):.*": "which way through memory is taken",
+    r"kernels\.cpu\.blocks\._read_only: vector\.flags\.writeable = False.*": "nobody writes to it",
     # Numbers that are not used.
     r".*strict=True(.*)  ->  .*strict=False\1": "both have the same length",
     r".*where\(total == 0, 1, total\).*  ->  .*where\(total == 0, 2, total\).*": (
@@ -87,7 +87,7 @@ PATTERNS = {
     r"kernels\.cpu\.attention\._Tiled\.forward: maximum\[.* = 0  ->  .* = 1": (
         "exp(-inf - 0) and exp(-inf - 1) are both 0"
     ),
-    r"kernels\.portable\.attention\._nothing_to_attend_to: return .*-xp\.inf.*": (
+    r"kernels\.portable\.attention\._no_allowed_keys: return .*-xp\.inf.*": (
         "these queries see no key, so that backward never reads it"
     ),
     r"(ops\.losses\._kept_and_classes|kernels\.cpu\.cross_entropy\.forward): .*where\(kept, \w+, 0\).*": (

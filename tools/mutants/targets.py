@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tinyattn.autograd import PRIMITIVES
 from tinyattn.autograd.primitive import registered_kernels
 
-NOT_ARITHMETIC = {"is_floating", "accepts", "over_last_axis", "explicit_subscripts"}
+NOT_ARITHMETIC = {"is_floating", "accepts", "over_last_axis", "row_width", "explicit_subscripts"}
 DEVICE_OF_KIND = {"cpu": "cpu", "strict": "strict"}  # kernels of a GPU are not mutated
 
 

@@ -1,8 +1,8 @@
-"""NumPy kernels that training runs: in place, in blocks that stay in cache, with residuals saved for the backward.
+"""CPU kernels in NumPy: in-place, in blocks that fit the cache, with residuals saved for backward.
 
 A kernel is a pair of functions, ``forward(*inputs, **parameters) -> (out, residuals)`` and
-``backward(g, residuals) -> cotangents``, registered under the name of its primitive. A forward that meets something
-it was not written for returns NotImplemented, and the rule runs instead.
+``backward(g, residuals) -> cotangents``, registered under the name of its primitive. For inputs that a kernel does not
+support, forward returns NotImplemented, and the rule runs instead.
 """
 
 from . import (

@@ -1,6 +1,6 @@
-"""The sum of two arrays of one shape, such as the two branches of a residual connection, into pooled memory.
+"""Addition of two arrays of equal shape, such as the branches of a residual connection, into pooled memory.
 
-What it trades: nothing but generality; broadcasting and mixed types are left to the rule.
+Trade-offs: supports neither broadcasting nor mixed dtypes.
 """
 
 import numpy as np

@@ -1,20 +1,20 @@
-"""Scaled dot-product attention tile by tile: scores live in cache and the masked half is skipped.
+"""Scaled dot-product attention in tiles: scores stay in cache, and masked tiles are skipped.
 
-What it trades, against the rule's page of formulas:
+Trade-offs:
 
-- Short sequences are one tile a head. Their weights are kept, which costs less than computing them twice.
-- In long ones a tile of queries meets only the keys that the causal mask lets it see: large tiles where it sees them
-  all, smaller ones along the diagonal. Nothing of the size length times length is kept: backward computes the scores
-  again. The division by the sum of a row is applied to the (length, head_dim) output, not to the scores; in backward,
+- In short sequences, a head is one tile. Its weights are saved, which is faster than recomputing them.
+- In long sequences, a tile of queries is combined only with the keys that the causal mask allows: in large tiles where
+  all are allowed, in smaller ones along the diagonal. No array of (length, length) is stored: backward recomputes the
+  scores. The division by the sum of a row is applied to the output (length, head_dim), not to the scores; in backward,
   to the cotangent of the output.
-- The usual maximum guards exp against overflow. Where no score is beyond 60, exp can neither overflow nor underflow,
-  and no maximum is taken. Short sequences see it in the sums of their rows: one that is neither tiny nor huge has lost
-  nothing. In long ones the inequality of Cauchy and Schwarz says it, |q . k| <= |q| |k|, and no partial sum is then
-  ever rescaled. Otherwise the maximum is carried from tile to tile.
-- Where a query is sure of one key the cotangent of that score is less than the rounding of what it is a difference of.
-  Short sequences compute it as the rule does, relative to that key. In long ones this would need a sweep over the tiles
-  of its own, and the score's cotangent is exact to a rounding of the weight's.
-- The scale is multiplied onto keys and values as they are transposed, which costs no pass over memory of its own.
+- The maximum is usually subtracted to prevent overflow. If all scores are within 60, exp neither overflows nor
+  underflows, and the maximum is not computed. In short sequences this is checked by the sums of the rows, neither tiny
+  nor huge. In long ones it follows from the Cauchy-Schwarz inequality, |q . k| <= |q| |k|, and partial sums need no
+  rescaling. Otherwise a running maximum is kept over the tiles.
+- If one key has nearly all the weight, the cotangent of its score is less than the rounding error of the terms it is a
+  difference of. Short sequences compute it as the rule does, relative to that key. In long ones this would need another
+  pass over the tiles, and the error of the score's cotangent is a rounding error of the weight's cotangent.
+- Keys and values are multiplied by the scale while they are transposed, which needs no additional pass over memory.
 
 Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; M. Milakov and N. Gimelshein, "Online normalizer
 calculation for softmax" (2018).
@@ -30,19 +30,18 @@ from ...backend.counter import keep_mask
 from ...backend.pool import empty
 from .blocks import as_rows, is_floating, row_sums
 from .products import multiply
-from .softmax import sure_rows
+from .softmax import exact_rows
 
-_SHORT = 128  # up to this many queries and keys a head is one tile
+_SHORT = 128  # up to this many queries and keys, a head is one tile
 _QUERY_TILE = 256
 _KEY_TILE = 384
-_DIAGONAL_TILE = 64  # queries where the causal mask hides some keys: little of these is computed
-# Scores of the heads that are worked on together. Two such arrays stay in cache; for short heads the number of calls
-# counts for more.
+_DIAGONAL_TILE = 64  # queries along the diagonal; small, as masked scores are computed in vain
+# Size of the scores of the heads in a group. Two such arrays fit the cache; for short heads, fewer calls matter more.
 _GROUP_BYTES = 6 << 16
 _SHORT_GROUP_BYTES = 12 << 16
 _SAFE_EXPONENT = 60.0
 _SMALLEST_SUM, _LARGEST_SUM = 1e-26, 1e26  # exp(-60) and exp(60)
-_ALIGNED = 16  # a part of a row that begins at a multiple of this is worked on at twice the speed
+_ALIGNED = 16  # slices of a row that start at a multiple of this are processed at twice the speed
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
@@ -58,12 +57,12 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
         mask = np.broadcast_to(mask, q.shape[:-1] + (k.shape[-2],))
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
-    way = _Short if max(q.shape[-2], k.shape[-2]) <= _SHORT else _Tiled
+    kind = _Short if max(q.shape[-2], k.shape[-2]) <= _SHORT else _Tiled
     out = empty_in_layout_of(q, v.shape[-1])
-    call = way(q, k, v, mask, out, causal, float(scale), dropout_p, key)
+    call = kind(q, k, v, mask, out, causal, float(scale), dropout_p, key)
     for group in call.groups:
         if not call.forward(group):
-            return NotImplemented  # what infinite scores mean is written in the rule
+            return NotImplemented  # the rule handles infinite scores
     return out, call
 
 
@@ -76,10 +75,10 @@ def backward(g, call):
 
 
 def empty_in_layout_of(array, width=None):
-    """An empty array with the axes of ``array`` in the order they have in its memory.
+    """An empty array with the memory layout of ``array``.
 
-    Projections give (batch, length, heads, head_dim), seen as (batch, heads, length, head_dim); the result is laid out
-    the same way, so that heads merge again without a copy.
+    Projections are views (batch, heads, length, head_dim) of memory (batch, length, heads, head_dim); the result has
+    the same layout, so that heads are joined without a copy.
     """
     shape = array.shape[:-1] + (array.shape[-1] if width is None else width,)
     if array.ndim >= 3 and array.strides[-3] < array.strides[-2]:
@@ -94,7 +93,7 @@ def _four_axes(array):
 
 
 def _transposed(array, scale):
-    """``scale`` times the array with its last two axes swapped, in memory too: products are faster so."""
+    """``scale`` times the array with its last two axes swapped, contiguous in memory, for faster products."""
     array = array.swapaxes(-1, -2)
     return np.multiply(array, scale, out=empty(array.shape, array.dtype))
 
@@ -106,7 +105,7 @@ def _triangle(rows, columns, diagonal, dtype):
 
 
 class _Call:
-    """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
+    """One call of attention: the inputs as (batch, heads, length, width), and the residuals for backward."""
 
     def __init__(self, q, k, v, mask, out, causal, scale, dropout_p, key):
         self.shape = q.shape[:-2]
@@ -117,11 +116,11 @@ class _Call:
         self.dropout_p = dropout_p
         self.key = key
         self.queries, self.keys = self.q.shape[2], self.k.shape[2]
-        # Query i sees the keys up to i + offset: the last query sees the last key.
+        # Causal: query i attends to keys up to i + offset, so that the last query attends to the last key.
         self.offset = self.keys - self.queries
 
-    def _cut_into_groups(self, height, width, group_bytes):
-        """Heads that are worked on together, as (slice of the batch, slice of the heads), for tiles of a size."""
+    def _groups(self, height, width, group_bytes):
+        """Groups of heads to process together, as (slice of the batch, slice of the heads), for a tile size."""
         batch, heads = self.q.shape[:2]
         together = max(1, group_bytes // (height * width * self.q.itemsize))
         if together >= heads:
@@ -134,21 +133,20 @@ class _Call:
         ]
 
     def _hide(self, weights, group, rows, columns):
-        """Multiply exponentials by zero where a query may not see a key."""
+        """Multiply exponentials by zero where a query may not attend to a key."""
         if self.causal:
             diagonal = rows.start + self.offset - columns.start
-            seen_by_all = max(diagonal + 1, 0) // _ALIGNED * _ALIGNED
+            start = max(diagonal + 1, 0) // _ALIGNED * _ALIGNED  # all queries attend to keys before
             height, width = weights.shape[-2:]
-            if seen_by_all < width:
-                part = weights[..., seen_by_all:]
-                part *= _triangle(
-                    height, width - seen_by_all, diagonal - seen_by_all, weights.dtype
+            if start < width:
+                weights[..., start:] *= _triangle(
+                    height, width - start, diagonal - start, weights.dtype
                 )
         if self.mask is not None:
             weights *= self.mask[group][..., rows, columns]
 
     def _hide_scores(self, scores, group, rows, columns):
-        """Put -inf where a query may not see a key: also NaN and inf do not get through."""
+        """Set scores to -inf where a query may not attend to a key, also where they are NaN or inf."""
         if self.causal:
             diagonal = rows.start + self.offset - columns.start
             if diagonal + 1 < scores.shape[-1]:
@@ -158,7 +156,7 @@ class _Call:
             np.copyto(scores, -np.inf, where=~self.mask[group][..., rows, columns])
 
     def _dropped(self, weights, group, rows, columns):
-        """The factors 0 and 1 / (1 - p) of a tile, numbered as in the array of all weights; None without dropout."""
+        """The dropout factors 0 and 1 / (1 - p) of a tile, by index in all weights; None without dropout."""
         if not self.dropout_p:
             return None
         batch, heads = self.q.shape[:2]
@@ -172,30 +170,30 @@ class _Call:
 
 
 class _Short(_Call):
-    """A head is one tile; its weights are kept."""
+    """A head is one tile; its weights are saved."""
 
     def __init__(self, q, k, v, *rest):
         super().__init__(q, k, v, *rest)
-        self.groups = self._cut_into_groups(self.queries, self.keys, _SHORT_GROUP_BYTES)
+        self.groups = self._groups(self.queries, self.keys, _SHORT_GROUP_BYTES)
         self.weights = empty(self.q.shape[:3] + (self.keys,), q.dtype)
         self.whole = slice(0, self.queries), slice(0, self.keys)
 
     def forward(self, group):
-        """Compute the output of a group of heads; False where a score is infinite."""
+        """Compute the output of a group of heads; returns False if a score is infinite."""
         weights = self.weights[group]
         q, k_transposed = self.q[group], _transposed(self.k[group], self.scale)
         multiply(q, k_transposed, weights)
         np.exp(weights, out=weights)
         self._hide(weights, group, *self.whole)
         total = row_sums(weights)
-        if not (_SMALLEST_SUM <= total.min() and total.max() <= _LARGEST_SUM):  # so for NaN, too
+        if not (_SMALLEST_SUM <= total.min() and total.max() <= _LARGEST_SUM):  # also for NaN
             multiply(q, k_transposed, weights)
             if np.isinf(weights).any():
                 return False
             self._hide_scores(weights, group, *self.whole)
             _exponentials(weights, np.full(weights.shape[:-1] + (1,), -np.inf, weights.dtype))
             total = row_sums(weights)
-            total[total == 0] = np.inf  # a row whose keys are all masked: output and gradient are 0
+            total[total == 0] = np.inf  # rows without allowed keys: output and gradient are 0
         weights *= np.reciprocal(total, out=total)[..., None]
         factors = self._dropped(weights, group, *self.whole)
         if factors is not None:
@@ -206,31 +204,31 @@ class _Short(_Call):
     def backward(self, group, g, dq, dk, dv):
         """Write the cotangents of a group of heads."""
         weights = self.weights[group]
-        pulled = empty(weights.shape, weights.dtype)
-        along = np.vecdot(g, self.out[group])[..., None]
-        along *= self.scale
-        multiply(g, _transposed(self.v[group], self.scale), pulled)
+        d_scores = empty(weights.shape, weights.dtype)
+        delta = np.vecdot(g, self.out[group])[..., None]
+        delta *= self.scale
+        multiply(g, _transposed(self.v[group], self.scale), d_scores)
         factors = self._dropped(weights, group, *self.whole)
         if factors is not None:
-            pulled *= factors
-        sure, exact = sure_rows(as_rows(pulled), as_rows(weights))
-        pulled -= along
-        as_rows(pulled)[sure] = exact
-        pulled *= weights  # the cotangent of the unscaled scores
+            d_scores *= factors
+        rows, exact = exact_rows(as_rows(d_scores), as_rows(weights))
+        d_scores -= delta
+        as_rows(d_scores)[rows] = exact
+        d_scores *= weights  # the cotangent of the unscaled scores
         if factors is not None:
             weights = np.multiply(weights, factors, out=factors)
         multiply(weights.swapaxes(-1, -2), g, dv)
-        multiply(pulled.swapaxes(-1, -2), self.q[group], dk)
-        multiply(pulled, self.k[group], dq)
+        multiply(d_scores.swapaxes(-1, -2), self.q[group], dk)
+        multiply(d_scores, self.k[group], dq)
 
 
 class _Tiled(_Call):
-    """Tiles of queries against tiles of keys; of the scores only their sums and maxima are kept."""
+    """Tiles of queries and keys; only sums and maxima of the scores are saved."""
 
     def __init__(self, q, k, v, *rest):
         super().__init__(q, k, v, *rest)
         tile = min(_DIAGONAL_TILE, self.queries), min(_KEY_TILE, self.keys)
-        self.groups = self._cut_into_groups(*tile, _GROUP_BYTES)
+        self.groups = self._groups(*tile, _GROUP_BYTES)
         longest = math.sqrt(float(np.vecdot(q, q).max()) * float(np.vecdot(k, k).max()))
         self.finite = longest != math.inf
         self.bounded = abs(self.scale) * longest <= _SAFE_EXPONENT  # False for NaN
@@ -239,7 +237,7 @@ class _Tiled(_Call):
         self.maximum = None if self.bounded else np.full(rows, -np.inf, q.dtype)
 
     def _tiles(self):
-        """Queries and keys that cover what the causal mask shows: in large tiles, along the diagonal in small ones."""
+        """Slices of queries and keys that cover all allowed pairs: large tiles, and small ones along the diagonal."""
         for start in range(0, self.queries, _QUERY_TILE):
             stop = min(start + _QUERY_TILE, self.queries)
             seen_by_all = max(start + self.offset, 0) if self.causal else self.keys
@@ -252,7 +250,7 @@ class _Tiled(_Call):
                         yield slice(row, end), slice(seen_by_all, end + self.offset)
 
     def forward(self, group):
-        """Compute the output of a group of heads; False where a score may be infinite."""
+        """Compute the output of a group of heads; returns False if a score may be infinite."""
         if not self.finite:
             return False
         q, v, out = self.q[group], self.v[group], self.out[group]
@@ -278,7 +276,7 @@ class _Tiled(_Call):
                 weights = np.multiply(weights, factors, out=factors)
             part = scratch.take(2, height, v.shape[-1])
             out[..., rows, :] += multiply(weights, v[..., columns, :], part)
-        total[total == 0] = np.inf  # queries that see no key: output and gradient are 0
+        total[total == 0] = np.inf  # rows without allowed keys: output and gradient are 0
         out *= np.reciprocal(total, out=self.inverse_sum[group])
         if not self.bounded:
             maximum = self.maximum[group]
@@ -289,10 +287,10 @@ class _Tiled(_Call):
         """Write the cotangents of a group of heads."""
         q, k, v = self.q[group], self.k[group], self.v[group]
         k_transposed, v_transposed = _transposed(k, self.scale), _transposed(v, self.scale)
-        # With weights w = e / sum, every use of w is a use of e with the cotangent divided by the sum.
+        # The weights are w = e / sum: e is used in place of w, with the cotangent divided by the sum.
         g = np.multiply(g, self.inverse_sum[group], out=empty(g.shape, g.dtype))
-        along = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), over the sum
-        along *= self.scale
+        delta = np.vecdot(g, self.out[group])[..., None]  # sum_j w_ij (g . v_j), divided by the sum
+        delta *= self.scale
         scratch = _Scratch(q)
         for gradient in (dq, dk, dv):
             gradient[...] = 0
@@ -308,25 +306,25 @@ class _Tiled(_Call):
                 self._hide_scores(weights, group, rows, columns)
                 weights -= self.maximum[group][..., rows, :]
                 np.exp(weights, out=weights)
-            pulled = scratch.take(1, height, width)
-            multiply(g_tile, v_transposed[..., columns], pulled)
+            d_scores = scratch.take(1, height, width)
+            multiply(g_tile, v_transposed[..., columns], d_scores)
             factors = self._dropped(weights, group, rows, columns)
             if factors is not None:
-                pulled *= factors
-            pulled -= along[..., rows, :]
-            pulled *= weights  # the cotangent of the unscaled scores
+                d_scores *= factors
+            d_scores -= delta[..., rows, :]
+            d_scores *= weights  # the cotangent of the unscaled scores
             if factors is not None:
                 weights = np.multiply(weights, factors, out=factors)
             part = scratch.take(2, width, v.shape[-1])
             dv[..., columns, :] += multiply(weights.swapaxes(-1, -2), g_tile, part)
             part = scratch.take(2, width, k.shape[-1])
-            dk[..., columns, :] += multiply(pulled.swapaxes(-1, -2), q_tile, part)
+            dk[..., columns, :] += multiply(d_scores.swapaxes(-1, -2), q_tile, part)
             part = scratch.take(2, height, k.shape[-1])
-            dq[..., rows, :] += multiply(pulled, k[..., columns, :], part)
+            dq[..., rows, :] += multiply(d_scores, k[..., columns, :], part)
 
 
 class _Scratch:
-    """Three tiles for a group of heads, used again and again and contiguous whatever their size."""
+    """Reusable buffers for three tiles of a group of heads, contiguous for any tile size."""
 
     def __init__(self, q):
         self._lead = q.shape[:2]
@@ -342,14 +340,14 @@ class _Scratch:
 
 
 def _exponentials(scores, maximum):
-    """exp(scores - running maximum), in place, as the maximum is; what older sums must be multiplied with."""
-    older = maximum.copy()
+    """Update the running maximum and compute exp(scores - maximum), both in-place; returns the factor of older sums."""
+    rescale = maximum.copy()
     np.maximum(maximum, scores.max(axis=-1, keepdims=True), out=maximum)
-    finite = np.where(np.isneginf(maximum), 0, maximum)  # no key seen yet: exp(-inf - 0) is 0
+    finite = np.where(np.isneginf(maximum), 0, maximum)  # no allowed key so far: exp(-inf - 0) is 0
     scores -= finite
     np.exp(scores, out=scores)
-    older -= finite
-    return np.exp(older, out=older)
+    rescale -= finite
+    return np.exp(rescale, out=rescale)
 
 
 register_kernel("attention", "cpu", forward, backward)

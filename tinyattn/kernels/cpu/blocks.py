@@ -1,17 +1,18 @@
-"""Shared arithmetic of the CPU kernels: row blocks that stay in cache, and sums that BLAS computes."""
+"""Arithmetic shared by the CPU kernels: blocks of rows that fit the cache, and sums computed by BLAS."""
 
 import functools
+import math
 
 import numpy as np
 
-# One operand of a block. Two of them fit the second-level cache of a core: more of them would, were they smaller,
-# but measured, the start of each call then costs more than the cache wins.
+# Size of one operand of a block: two fit the L2 cache of a core. Measured: in smaller blocks, the overhead of the calls
+# exceeds the gain from the cache.
 BLOCK_BYTES = 1 << 19
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def is_floating(*arrays):
-    """Whether all ``arrays`` are NumPy arrays of one dtype, float32 or float64: what the kernels are written for."""
+    """Whether all ``arrays`` are NumPy arrays of one dtype, float32 or float64, which the kernels support."""
     dtype = arrays[0].dtype
     if dtype not in _FLOATS:
         return False
@@ -19,19 +20,19 @@ def is_floating(*arrays):
 
 
 def row_blocks(rows, row_bytes, block_bytes=BLOCK_BYTES):
-    """Slices that cut ``rows`` into nearly equal blocks of about ``block_bytes``."""
+    """Slices that split ``rows`` into blocks of nearly equal size, about ``block_bytes``."""
     blocks = max(1, round(rows * row_bytes / block_bytes))
     step = -(-rows // blocks) if rows else 1
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def as_rows(array):
-    """``array`` as a matrix of its last axis: a view wherever the strides allow it."""
+    """``array`` reshaped to (rows, last axis), a view if the strides allow it."""
     return array.reshape(-1, array.shape[-1])
 
 
 def heads_swapped(array):
-    """Whether ``array`` is (..., heads, length, width) seen through memory laid out (..., length, heads, width)."""
+    """Whether ``array`` (..., heads, length, width) is a view of contiguous memory (..., length, heads, width)."""
     return (
         array.ndim >= 3
         and not array.flags.c_contiguous
@@ -39,24 +40,42 @@ def heads_swapped(array):
     )
 
 
+def row_width(x, axes, *affine):
+    """The length of a row of ``x`` along ``axes`` for the normalization kernels; None if they do not support it.
+
+    Args:
+        axes: must be the last axes.
+        affine: weight and bias, of the shape of a row, or None.
+    """
+    count = len(axes)
+    if count == 0 or tuple(axis % x.ndim for axis in axes) != tuple(range(x.ndim - count, x.ndim)):
+        return None
+    affine = [array for array in affine if array is not None]
+    shape = x.shape[-count:]
+    if x.size == 0 or not is_floating(x, *affine) or any(array.shape != shape for array in affine):
+        return None
+    return math.prod(shape)
+
+
 @functools.lru_cache(maxsize=64)
 def ones(length, dtype):
-    """A read-only vector of ones: a product with it is a sum that runs at BLAS speed."""
-    vector = np.ones(length, dtype)
-    vector.flags.writeable = False
-    return vector
+    """A read-only vector of ones: a product with it is a sum computed by BLAS."""
+    return _read_only(np.ones(length, dtype))
 
 
 @functools.lru_cache(maxsize=64)
 def shares(length, dtype):
-    """A read-only vector of ``1 / length``: a product with it is a mean that runs at BLAS speed."""
-    vector = np.full(length, 1 / length, dtype)
+    """A read-only vector of ``1 / length``: a product with it is a mean computed by BLAS."""
+    return _read_only(np.full(length, 1 / length, dtype))
+
+
+def _read_only(vector):
     vector.flags.writeable = False
     return vector
 
 
 def column_sums(matrix):
-    """The sum over rows of a matrix, (rows, columns) -> (columns,)."""
+    """The sums of the columns of a matrix, (rows, columns) -> (columns,)."""
     return ones(matrix.shape[0], matrix.dtype) @ matrix
 
 

@@ -1,9 +1,9 @@
-"""Cross-entropy from logits, without keeping probabilities.
+"""Cross-entropy from logits, without storing probabilities.
 
-What it trades: backward computes the exponentials again from the maximum and the sum of each row, block by block,
-instead of keeping an array of the size of the logits. Targets are picked and corrected by index. A target's gradient,
-its probability less 1, is minus the sum of the others' probabilities, exact also where that is less than the rounding
-of 1; so that sum, too, is kept.
+Trade-offs: backward recomputes the exponentials from the maximum and the sum of each row, in blocks, instead of saving
+an array of the size of the logits. Targets are handled by index. The gradient of the target's logit, its probability
+minus 1, is computed as minus the sum of the other probabilities, which is accurate even if it is less than the rounding
+error of 1; so that sum is saved, too.
 """
 
 import numpy as np
@@ -26,12 +26,12 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
     everything_kept = bool(kept.all())
     safe_labels = labels if everything_kept else np.where(kept, labels, 0)
     if int(safe_labels.min()) < 0 or int(safe_labels.max()) >= classes:
-        return NotImplemented  # the rule words the error
+        return NotImplemented  # the rule raises the error
     maxima = rows.max(axis=1)
     if not np.isfinite(maxima).all():
         return NotImplemented
     row_numbers = np.arange(rows.shape[0])
-    others = np.empty(rows.shape[0], rows.dtype)  # the sum of the exponentials but the target's
+    others = np.empty(rows.shape[0], rows.dtype)  # sums of exponentials without the target's
     for block in row_blocks(rows.shape[0], classes * rows.itemsize):
         shifted = np.subtract(rows[block], maxima[block, None])
         np.exp(shifted, out=shifted)
@@ -39,23 +39,21 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         others[block] = row_sums(shifted)
     picked = rows[row_numbers, safe_labels] - maxima
     total = others + np.exp(picked)
-    # Far from zero, log(total) + maxima would be rounded.
+    # Not log(total) + maxima - logit: for large logits this would lose digits.
     losses = np.log(total) - picked
     if everything_kept:
         count = losses.size
     else:
-        losses[~kept] = 0  # a product would be NaN where the loss is infinite
+        losses[~kept] = 0  # not a product: 0 times an infinite loss is NaN
         count = int(np.count_nonzero(kept))
         if count == 0 and reduction == "mean":
             return NotImplemented
     if reduction == "none":
         out = losses.reshape(target.shape)
-    elif reduction == "sum":
-        out = np.asarray(losses.sum(), losses.dtype)
     else:
-        out = np.asarray(losses.sum() / count, losses.dtype)
-    if everything_kept:
-        kept = None
+        total_loss = losses.sum()
+        out = np.asarray(total_loss / count if reduction == "mean" else total_loss, losses.dtype)
+    kept = None if everything_kept else kept
     return out, (logits, safe_labels, kept, maxima, others, total, reduction, count)
 
 

@@ -1,6 +1,6 @@
-"""Dropout block by block, with the factors 0 and 1 / (1 - p) computed from the key.
+"""Dropout in blocks, with the factors 0 and 1 / (1 - p) computed from the key.
 
-What it trades: the mask is kept, one byte an element, as computing its random bits a second time costs more.
+Trade-offs: the mask is saved, one byte per element, which is faster than recomputing its random bits.
 """
 
 import math
@@ -29,7 +29,7 @@ def forward(x, *, p, key):
 
 def _apply(x, kept, p):
     rows = x.reshape(-1)
-    if not math.isfinite(np.dot(rows, rows)):  # a dropped infinity is 0, not 0 times infinity
+    if not math.isfinite(np.dot(rows, rows)):  # a dropped infinity becomes 0, not 0 times infinity
         return np.where(kept, x * (1 / (1 - p)), 0)
     out = empty(x.shape, x.dtype)
     np.multiply(x, kept, out=out)

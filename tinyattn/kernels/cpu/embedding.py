@@ -1,7 +1,7 @@
-"""Rows of a table by index; the gradient is a one-hot product for small tables and a sorted sum for large ones.
+"""Embedding lookup; the gradient is a product with a one-hot matrix for small tables, a segmented sum for large ones.
 
-What it trades: ``np.add.at`` adds one element at a time. A product with the one-hot matrix of the ids does more
-arithmetic, at BLAS speed; beyond a few hundred rows sorting the ids and summing runs of equal ones is cheaper.
+Trade-offs: ``np.add.at`` adds one element at a time. A product with the one-hot matrix of the ids does more arithmetic,
+but with BLAS; beyond a few hundred rows it is faster to sort the ids and sum runs of equal ones.
 """
 
 import numpy as np
@@ -20,10 +20,12 @@ def forward(ids, weight, *, padding_idx=None):
         return NotImplemented
     size = weight.shape[0]
     if size == 0 or int(ids.min()) < 0 or int(ids.max()) >= size:
-        return NotImplemented  # negative ids, and the wording of errors, are the rule's
-    ids = ids.astype(np.intp, copy=False)  # NumPy 2.0 takes no uint64 as indices
+        return NotImplemented  # the rule raises the error
+    ids = ids.astype(np.intp, copy=False)  # NumPy 2.0 does not accept uint64 indices
     out = empty(ids.shape + weight.shape[1:], weight.dtype)
-    np.take(weight, ids, axis=0, out=out, mode="clip")  # checked above; "raise" would buffer
+    np.take(
+        weight, ids, axis=0, out=out, mode="clip"
+    )  # ids are checked above; mode "raise" would copy
     return out, (ids.reshape(-1), weight.shape, padding_idx)
 
 

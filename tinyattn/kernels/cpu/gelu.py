@@ -1,16 +1,15 @@
-"""GELU in both its forms, block by block, with its derivative computed while the block is in cache.
+"""GELU, exact and tanh-approximated, in blocks; the derivative is computed while the block is in cache.
 
-What it trades: the derivative, one array of the size of x, is kept for backward, which then is a single product; the
-alternative, computing tanh a second time, costs more than the memory does. Memory not yet in cache costs as much as the
-arithmetic, so that the output's own serves for what is needed in between. With s = sigmoid(2 u) = (1 + tanh u) / 2 and
-u = c (x + a x^3),
+Trade-offs: the derivative, an array of the size of x, is saved, and backward is a single product; computing tanh a
+second time would cost more than the memory. Memory that is not in cache costs as much as the arithmetic, so the output
+serves as a buffer for intermediate results. With s = sigmoid(2 u) = (1 + tanh u) / 2 and u = c (x + a x^3),
     y = x s,    y' = s (1 + (1 - s) x (2c + 6ca x^2)).
-Where x^2 overflows it is held below infinity, whose product with an s or 1 - s of 0 would be NaN. NumPy reads from the
-processor's flags that it does, for nothing; to hold every block would cost a quarter more.
+If x^2 overflows, it is clipped, since infinity times an s or 1 - s of 0 would be NaN. NumPy detects the overflow by the
+processor's status flags, at no cost; clipping every block would take a quarter more time.
 
-The exact form needs the normal distribution function Phi(x), which NumPy does not have. In float32 it is computed as
+The exact form needs the normal distribution function Phi(x), which NumPy does not provide. In float32 it is computed as
 (1 + tanh(x p(x^2))) / 2 with a polynomial p of degree 6, fitted by weighted least squares to atanh(2 Phi(x) - 1) / x on
-|x| <= 5.6: the error is below 1e-7, that of float32 itself. In float64 the rule runs.
+|x| <= 5.6: the error is below 1e-7, the precision of float32. In float64 the rule runs.
     y = x Phi(x),    y' = Phi(x) + x exp(-x^2 / 2) / sqrt(2 pi).
 """
 
@@ -24,10 +23,10 @@ from .blocks import is_floating
 
 _C = math.sqrt(2.0 / math.pi)
 _A = 0.044715
-# Large: measured, smaller blocks lose more to the start of each call than they win in the second-level cache.
+# Large: measured, the overhead of the calls for smaller blocks exceeds the gain from the L2 cache.
 _BLOCK_ELEMENTS = 1 << 18
-_SATURATED = 40.0**2  # of x^2; beyond it s is 0 or 1 in float64, too
-_NORMAL_CDF = (  # coefficients of p, from the power 0 up
+_SATURATED = 40.0**2  # of x^2; beyond it s is 0 or 1, also in float64
+_NORMAL_CDF = (  # coefficients of p, from power 0 to 6
     7.978849414811807e-01,
     3.633308446715216e-02,
     -3.2594840635775826e-05,
@@ -43,7 +42,7 @@ def forward(x, *, approximate="none"):
     if not is_floating(x) or not x.flags.c_contiguous:
         return NotImplemented
     if approximate != "tanh" and (approximate != "none" or x.dtype != np.float32):
-        return NotImplemented  # the rule words the error for an unknown form
+        return NotImplemented  # the rule raises the error for an unknown form
     write_block = gelu_block if approximate == "tanh" else exact_gelu_block
     out = empty(x.shape, x.dtype)
     slope = empty(x.shape, x.dtype)
@@ -57,7 +56,7 @@ def forward(x, *, approximate="none"):
 
 
 def gelu_block(x, out, slope, sigma):
-    """Write gelu(x) to ``out`` and its derivative to ``slope``; all (elements,), and so is the scratch ``sigma``."""
+    """Write gelu(x) to ``out`` and its derivative to ``slope``; all (elements,), as is the buffer ``sigma``."""
     try:
         with np.errstate(over="raise"):
             np.multiply(x, x, out=slope)
@@ -79,7 +78,7 @@ def gelu_block(x, out, slope, sigma):
 
 
 def exact_gelu_block(x, out, slope, phi):
-    """As ``gelu_block``, for the form with the normal distribution function."""
+    """Like ``gelu_block``, for the exact form."""
     square = np.multiply(x, x, out=out)
     np.multiply(square, -0.5, out=slope)
     np.exp(slope, out=slope)
@@ -99,9 +98,7 @@ def exact_gelu_block(x, out, slope, phi):
 
 
 def backward(g, slope):
-    dx = empty(slope.shape, slope.dtype)
-    np.multiply(g, slope, out=dx)
-    return dx
+    return np.multiply(g, slope, out=empty(slope.shape, slope.dtype))
 
 
 register_kernel("gelu", "cpu", forward, backward)

@@ -1,35 +1,26 @@
-"""Layer normalisation over the last axes, row block by row block.
+"""Layer normalization over the last axes, in blocks of rows.
 
-What it trades: the rows less their means are kept for backward, not yet divided by their deviations: a number for each
-row and a weight for each column multiply a block in one pass, by their outer product, which BLAS writes in less time
-than NumPy takes for either. Means and dot products of rows run in BLAS too. The mean in the working precision may be
-off by a rounding of the mean itself, which is much for rows such as 10000 + i/1000, and all there is in a constant row:
-where it exceeds the deviation the row is centred as in the rule, less its first element first. Rows whose squares
-overflow are left to the rule.
+Trade-offs: the centered rows are saved for backward, before the division by their standard deviation. A factor per row
+and a weight per column multiply a block in one pass, as their outer product, which BLAS computes in less time than
+NumPy needs for either. Means and dot products of rows are computed by BLAS, too. The rounding error of a mean is
+relative to the mean, which is large for rows such as 10000 + i/1000, and all that remains of a constant row: if the
+mean exceeds the deviation, the row is centered as in the rule, after subtracting its first element. The rule handles
+rows whose squares overflow.
 """
-
-import math
 
 import numpy as np
 
 from ...autograd import register_kernel
 from ...backend.pool import empty
-from .blocks import column_sums, is_floating, ones, row_blocks, row_means, shares
+from .blocks import column_sums, ones, row_blocks, row_means, row_width, shares
 
 
 def forward(x, weight, bias, *, axes, eps):
-    affine = [array for array in (weight, bias) if array is not None]
-    count = len(axes)
-    trailing = tuple(range(x.ndim - count, x.ndim))
-    if count == 0 or tuple(axis % x.ndim for axis in axes) != trailing:
-        return NotImplemented
-    width = math.prod(x.shape[-count:])
-    if x.size == 0 or width == 1 or not is_floating(x, *affine):
-        return NotImplemented
-    if any(array.shape != x.shape[-count:] for array in affine):
+    width = row_width(x, axes, weight, bias)
+    if width is None or width == 1:
         return NotImplemented
     rows = x.reshape(-1, width)
-    # In this order: the pool hands out what was used last, and of the two centred is the more worked on.
+    # In this order: the pool returns the block used last first, and centred is accessed more often than out.
     centred, out = empty(rows.shape, x.dtype), empty(rows.shape, x.dtype)
     inverse_deviation = np.empty(rows.shape[0], x.dtype)
     flat_weight = ones(width, x.dtype) if weight is None else weight.reshape(-1)
@@ -45,13 +36,14 @@ def forward(x, weight, bias, *, axes, eps):
             out_block += bias.reshape(-1)
     if not inverse_deviation.all():
         return NotImplemented
-    # Of the normalised rows x^ = kept * factor, the output itself is kept where it is that.
-    kept, factor = (centred, inverse_deviation) if affine else (out, ones(len(out), x.dtype))
+    # The normalized rows are x^ = kept * factor; without weight and bias they are the output.
+    has_affine = weight is not None or bias is not None
+    kept, factor = (centred, inverse_deviation) if has_affine else (out, ones(len(out), x.dtype))
     return out.reshape(x.shape), (kept, factor, inverse_deviation, weight, bias, x.shape)
 
 
 def centre(rows, centred, variance):
-    """Write ``rows`` less their means to ``centred``, both (rows, width), and their variance to (rows,)."""
+    """Write ``rows`` minus their means to ``centred``, both (rows, width), and their variances to (rows,)."""
     mean = row_means(rows)
     np.subtract(rows, mean[:, None], out=centred)
     _mean_square(centred, variance)
@@ -59,7 +51,7 @@ def centre(rows, centred, variance):
     if far.any():
         np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)
         left = row_means(centred)
-        left[~far] = 0  # what becomes of a row must not depend on its neighbours
+        left[~far] = 0  # the result of a row must not depend on other rows
         centred -= left[:, None]
         _mean_square(centred, variance)
 

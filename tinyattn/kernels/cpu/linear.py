@@ -1,8 +1,8 @@
-"""x W + b as one matrix product over all tokens.
+"""The affine map x W + b as one matrix product over all tokens.
 
-What it trades: leading axes are flattened, so that one large product runs instead of many small ones (in pieces where
-BLAS is faster so, see products.py), and the bias is added in place. The bias gradient is a product with a vector of
-ones, which BLAS sums faster than NumPy does.
+Trade-offs: leading axes are flattened, for one large product instead of many small ones (split if that is faster, see
+products.py), and the bias is added in-place. The bias gradient is a product with a vector of ones: BLAS sums faster
+than NumPy.
 """
 
 from ...autograd import register_kernel
@@ -12,7 +12,7 @@ from .products import multiply_matrices
 
 
 def accepts(x, weight, bias):
-    """Whether the kernel is written for these inputs; where they do not fit together, the rule words the error."""
+    """Whether the kernel supports these inputs; the rule raises the error if they are incompatible."""
     if x.ndim < 2 or x.size == 0 or weight.size == 0 or not is_floating(x, weight):
         return False
     if weight.ndim != 2 or x.shape[-1] != weight.shape[0]:

@@ -1,7 +1,6 @@
-"""The logarithm of softmax over the last axis, row block by row block.
+"""Log-softmax over the last axis, in blocks of rows.
 
-What it trades: only the result is kept; backward takes its exponential again. Rows with infinite scores are left to
-the rule, which says what they mean.
+Trade-offs: only the result is saved; backward computes its exponential again. The rule handles infinite scores.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ def forward(x, *, axis=-1):
     rows = as_rows(x)
     out = empty(rows.shape, x.dtype)
     blocks = row_blocks(rows.shape[0], rows.shape[1] * x.itemsize)
-    scratch = np.empty((max(block.stop - block.start for block in blocks), rows.shape[1]), x.dtype)
+    scratch = np.empty((blocks[0].stop, rows.shape[1]), x.dtype)  # no block is longer
     for block in blocks:
         part = out[block]
         highest = rows[block].max(axis=1)
@@ -37,12 +36,12 @@ def backward(g, out):
     for block in row_blocks(rows.shape[0], rows.shape[1] * rows.itemsize):
         part = dx[block]
         np.exp(rows[block], out=part)
-        sure = np.flatnonzero(np.vecdot(part, part) > 0.5)  # see the kernel of softmax
+        certain = np.flatnonzero(np.vecdot(part, part) > 0.5)  # see exact_rows in softmax.py
         part *= row_sums(g_rows[block])[:, None]
         np.subtract(g_rows[block], part, out=part)
-        likeliest = sure, rows[block].take(sure, axis=0).argmax(axis=1)
+        likeliest = certain, rows[block].take(certain, axis=0).argmax(axis=1)
         part[likeliest] = 0
-        part[likeliest] = -row_sums(part.take(sure, axis=0))  # a row sums to 0: see the rule
+        part[likeliest] = -row_sums(part.take(certain, axis=0))  # rows sum to 0: see the rule
     return dx.reshape(out.shape)
 
 

@@ -1,31 +1,22 @@
-"""Root-mean-square normalisation over the last axes, row block by row block.
+"""Root-mean-square normalization over the last axes, in blocks of rows.
 
-What it trades: backward reads x itself, or without a weight the output, so that nothing is stored besides. A number for
-each row and a weight for each column multiply a block in one pass, by their outer product, which BLAS writes in less
-time than NumPy takes for either. Heads that are views of a projection are normalised where they lie.
+Trade-offs: backward reads x itself, or without a weight the output, so that no other array is saved. A factor per row
+and a weight per column multiply a block in one pass, as their outer product, which BLAS computes in less time than
+NumPy needs for either. Heads that are views of a projection are normalized without a copy.
 """
-
-import math
 
 import numpy as np
 
 from ...autograd import register_kernel
 from ...backend.pool import empty
-from .blocks import heads_swapped, is_floating, ones, row_blocks
+from .blocks import heads_swapped, ones, row_blocks, row_width
 
 
 def forward(x, weight, *, axes, eps):
-    affine = [] if weight is None else [weight]
-    count = len(axes)
-    trailing = tuple(range(x.ndim - count, x.ndim))
-    if count == 0 or tuple(axis % x.ndim for axis in axes) != trailing:
+    width = row_width(x, axes, weight)
+    if width is None:
         return NotImplemented
-    width = math.prod(x.shape[-count:])
-    if x.size == 0 or not is_floating(x, *affine):
-        return NotImplemented
-    if weight is not None and weight.shape != x.shape[-count:]:
-        return NotImplemented
-    swapped = count == 1 and heads_swapped(x)
+    swapped = len(axes) == 1 and heads_swapped(x)
     if swapped:
         x = x.swapaxes(-3, -2)
     rows = x.reshape(-1, width)
@@ -42,7 +33,7 @@ def forward(x, weight, *, axes, eps):
         np.dot(scale[:, None], flat_weight[None], out=out_block)
         out_block *= row
     if not inverse_root.all():
-        return NotImplemented  # squares have overflowed: the rule divides by the largest first
+        return NotImplemented  # squares overflowed: the rule scales rows first
     kept = out if weight is None else rows
     out = out.reshape(x.shape)
     residuals = kept, inverse_root, weight, x.shape, swapped
@@ -73,7 +64,7 @@ def backward(g, residuals):
             dweight += scale @ product
             along = product @ flat_weight
             along /= width
-            along *= scale  # of x^ = x * scale, so that this is mean(p x^)
+            along *= scale  # x^ = x * scale, so this is mean(p x^)
             along *= scale
             along *= scale
             np.dot(scale[:, None], flat_weight[None], out=dx_block)

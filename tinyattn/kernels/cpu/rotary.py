@@ -1,9 +1,9 @@
-"""Rotary positions by one small matrix product and long elementwise operations.
+"""Rotary position embedding, as a small matrix product and elementwise operations on long rows.
 
-What it trades: with the halves of a head exchanged and one of them negated, x~ = (-x2, x1), the rule reads
-y = x c + x~ s. The halves are too short for NumPy's loops. The exchange is a product with a matrix of 0, 1 and -1,
-which is exact, and the tables are repeated for every head, so that all else runs over long rows. A NaN or an infinity
-spreads over its head. Cotangents of the tables are left to the rule.
+Trade-offs: with the halves of a head swapped and one negated, x~ = (-x2, x1), the rule is y = x c + x~ s. The halves
+are too short for efficient NumPy loops. Swapping is an exact product with a matrix of 0, 1 and -1, and the tables are
+repeated for every head, so that all other operations run over long rows. A NaN or infinity spreads to its whole head.
+The rule computes the cotangents of the tables.
 """
 
 import functools
@@ -20,23 +20,22 @@ def forward(x, cosine, sine):
         return NotImplemented
     if cosine.shape != (x.shape[-2], x.shape[-1] // 2) or sine.shape != cosine.shape:
         return NotImplemented
-    return _turned(x, cosine, sine), (cosine, sine)
+    return _rotated(x, cosine, sine), (cosine, sine)
 
 
 def backward(g, residuals):
     cosine, sine = residuals
-    return _turned(g, cosine, -sine), None, None
+    return _rotated(g, cosine, -sine), None, None
 
 
-def _turned(x, cosine, sine):
+def _rotated(x, cosine, sine):
     if heads_swapped(x):
-        return _turned_in_memory(x.swapaxes(-3, -2), cosine, sine, heads=x.shape[-3]).swapaxes(
-            -3, -2
-        )
-    return _turned_in_memory(np.ascontiguousarray(x), cosine, sine, heads=1)
+        out = _rotated_contiguous(x.swapaxes(-3, -2), cosine, sine, heads=x.shape[-3])
+        return out.swapaxes(-3, -2)
+    return _rotated_contiguous(np.ascontiguousarray(x), cosine, sine, heads=1)
 
 
-def _turned_in_memory(x, cosine, sine, heads):
+def _rotated_contiguous(x, cosine, sine, heads):
     """``x`` is contiguous: (..., length, heads, head_dim), or (..., length, head_dim) for ``heads=1``."""
     length, head_dim = cosine.shape[0], x.shape[-1]
     row = length * heads * head_dim
@@ -44,18 +43,17 @@ def _turned_in_memory(x, cosine, sine, heads):
         np.repeat(np.concatenate([table, table], axis=1), heads, axis=0).reshape(row)
         for table in (cosine, sine)
     )
-    out, exchanged = empty((x.size // row, row), x.dtype), empty((x.size // row, row), x.dtype)
-    np.matmul(
-        x.reshape(-1, head_dim), _exchange(head_dim, x.dtype), out=exchanged.reshape(-1, head_dim)
-    )
-    exchanged *= sine
+    out, swapped = empty((x.size // row, row), x.dtype), empty((x.size // row, row), x.dtype)
+    swap = _swap_matrix(head_dim, x.dtype)
+    np.matmul(x.reshape(-1, head_dim), swap, out=swapped.reshape(-1, head_dim))
+    swapped *= sine
     np.multiply(x.reshape(-1, row), cosine, out=out)
-    out += exchanged
+    out += swapped
     return out.reshape(x.shape)
 
 
 @functools.lru_cache(maxsize=16)
-def _exchange(head_dim, dtype):
+def _swap_matrix(head_dim, dtype):
     """The matrix E with (x1, x2) E = (-x2, x1)."""
     half = head_dim // 2
     matrix = np.zeros((head_dim, head_dim), dtype)

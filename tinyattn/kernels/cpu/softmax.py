@@ -1,7 +1,6 @@
-"""Softmax over the last axis, row block by row block.
+"""Softmax over the last axis, in blocks of rows.
 
-What it trades: the result is computed in one array, in place, and kept for backward. Rows with infinite scores are
-left to the rule, which says what they mean.
+Trade-offs: the result is computed in-place in one array, and saved for backward. The rule handles infinite scores.
 """
 
 import numpy as np
@@ -29,7 +28,7 @@ def forward(x, *, axis=-1):
 
 
 def over_last_axis(x, axis):
-    """Whether the kernel is written for ``x`` and ``axis``."""
+    """Whether the kernels of softmax and log-softmax support ``x`` and ``axis``."""
     return x.ndim > 0 and x.size > 0 and axis in (-1, x.ndim - 1) and is_floating(x)
 
 
@@ -38,26 +37,26 @@ def backward(g, out):
     dx = empty(rows.shape, rows.dtype)
     for block in row_blocks(rows.shape[0], rows.shape[1] * rows.itemsize):
         part = dx[block]
-        along = np.vecdot(g_rows[block], rows[block])
-        np.subtract(g_rows[block], along[:, None], out=part)
-        sure, exact = sure_rows(g_rows[block], rows[block])
-        part[sure] = exact
+        mean = np.vecdot(g_rows[block], rows[block])
+        np.subtract(g_rows[block], mean[:, None], out=part)
+        certain, exact = exact_rows(g_rows[block], rows[block])
+        part[certain] = exact
         part *= rows[block]
     return dx.reshape(out.shape)
 
 
-def sure_rows(g, probabilities):
-    """The numbers of the rows that are sure of one class, and for them ``g`` less its average, exact: see the rule.
+def exact_rows(g, probabilities):
+    """The indices of rows with a probability close to 1, and for these ``g`` minus its mean, computed as in the rule.
 
-    The largest of numbers that add up to 1 is at least the sum of their squares, which BLAS takes in one pass: where
-    that is above 1/2 so is one probability, and every row with one above 0.71 is found.
+    The largest of several numbers that sum to 1 is at least the sum of their squares, which BLAS computes in one pass:
+    if that exceeds 1/2, so does one probability, and all rows with a probability above 0.71 are found.
     """
-    sure = np.flatnonzero(np.vecdot(probabilities, probabilities) > 0.5)
-    probabilities = probabilities.take(sure, axis=0)
-    g = g.take(sure, axis=0)
-    g -= g[np.arange(len(sure)), probabilities.argmax(axis=1), None]
+    certain = np.flatnonzero(np.vecdot(probabilities, probabilities) > 0.5)
+    probabilities = probabilities.take(certain, axis=0)
+    g = g.take(certain, axis=0)
+    g -= g[np.arange(len(certain)), probabilities.argmax(axis=1), None]
     g -= np.vecdot(g, probabilities)[:, None]
-    return sure, g
+    return certain, g
 
 
 register_kernel("softmax", "cpu", forward, backward)

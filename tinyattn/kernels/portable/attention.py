@@ -1,21 +1,23 @@
-"""FlashAttention on any backend: tiles of queries against tiles of keys, and never a matrix of all scores.
+"""FlashAttention on any backend: tiles of queries and keys, without an array of all scores.
 
-Trades the recomputation of the scores in backward for memory that grows with the length and not with its square.
-Tiles that a causal mask leaves empty are skipped. Where a query is sure of one key the cotangent of that score is exact
-to a rounding of the weight's, and not to its own as in the rule, which sees whole rows.
+Trade-offs: backward recomputes the scores, and memory is linear in the length, not quadratic. Tiles without allowed
+keys under a causal mask are skipped. If one key has nearly all the weight, the error of its score's cotangent is a
+rounding error of the weight's cotangent; the rule, which has whole rows, is more accurate.
 """
 
 import math
+
+import numpy as np
 
 from ...autograd import register_kernel
 from ...backend import array_namespace
 from .tiles import dropout_factors, merge, tile_backward, tile_forward
 
-TILE = 512  # queries and keys in a tile: large, because each tile of a GPU costs a few launches
+TILE = 512  # queries and keys in a tile: large, because each tile needs several kernel launches on a GPU
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    """Output and, as residuals, the inputs, the output and the log-sum-exp of each row."""
+    """The output; the residuals are the inputs, the output and the log-sum-exp of each row."""
     if dropout_p >= 1 or q.dtype.char not in "fd":
         return NotImplemented
     xp = array_namespace(q)
@@ -34,7 +36,7 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
                 ),
             )
         if result is None:
-            result = _nothing_to_attend_to(xp, q, v, shape, rows)
+            result = _no_allowed_keys(xp, q, v, shape, rows)
         outs.append(result[0])
         lses.append(result[1])
     if not outs:
@@ -44,7 +46,7 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
 
 
 def backward(g, residuals):
-    """The cotangents of q, k and v, tile by tile."""
+    """The cotangents of q, k and v."""
     q, k, v, mask, out, lse, causal, scale, dropout_p, key = residuals
     xp = array_namespace(q)
     shape = _score_shape(q, k, v)
@@ -79,24 +81,15 @@ def _tiles(length):
 
 
 def _score_shape(q, k, v):
-    """The shape of the matrix of scores, which is never made: (..., queries, keys)."""
-    leading = _broadcast(_broadcast(q.shape[:-2], k.shape[:-2]), v.shape[:-2])
+    """The shape of the scores, (..., queries, keys)."""
+    leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     return (*leading, q.shape[-2], k.shape[-2])
 
 
-def _broadcast(one, other):
-    length = max(len(one), len(other))
-    one, other = (
-        (1,) * (length - len(one)) + tuple(one),
-        (1,) * (length - len(other)) + tuple(other),
-    )
-    return tuple(b if a == 1 else a for a, b in zip(one, other, strict=True))
-
-
 def _key_tiles(xp, rows, shape, mask, causal, dropout_p, key, dtype):
-    """The tiles of keys that some query of ``rows`` may see, each with its mask and its dropout factors."""
+    """The tiles of keys that some query of ``rows`` may attend to, each with its mask and dropout factors."""
     queries, length = shape[-2:]
-    offset = length - queries  # causal masks are aligned at the last query and the last key
+    offset = length - queries  # causal: the last query attends to the last key
     for keys in _tiles(length):
         if causal and keys.start > rows.stop - 1 + offset:
             break
@@ -124,7 +117,7 @@ def _key_tiles(xp, rows, shape, mask, causal, dropout_p, key, dtype):
         yield keys, allowed, keep
 
 
-def _nothing_to_attend_to(xp, q, v, shape, rows):
+def _no_allowed_keys(xp, q, v, shape, rows):
     leading = (*shape[:-2], rows.stop - rows.start)
     out = xp.zeros((*leading, v.shape[-1]), dtype=q.dtype)
     return out, xp.full((*leading, 1), -xp.inf, dtype=q.dtype)

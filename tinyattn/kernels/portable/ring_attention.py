@@ -1,12 +1,11 @@
-"""Ring attention: each rank holds a part of the sequence, and keys and values travel round the ring of ranks.
+"""Ring attention: each rank has a shard of the sequence, and keys and values are passed around the ring of ranks.
 
-Trades messages for memory: no rank ever holds more than its own part and one visitor's. What a rank does is written
-once, as a coroutine that yields what it passes on and is sent what it receives. ``run_together`` drives the ranks of
-one process side by side, for study and for tests; ``run_on`` drives one rank of a real ring.
+Trade-offs: more communication for less memory, since a rank stores its own shard and one other at a time. The algorithm
+of a rank is a coroutine that yields the message to send and receives the message that arrived. ``run_together`` runs
+all ranks in one process, for study and tests; ``run_on`` runs one rank of an MPI ring.
 
-Source: H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers" (2023). The zigzag layout, in
-which every rank has the same amount of causal work, is the one of W. Brandon et al., "Striped Attention" (2023),
-in its two-chunk form.
+Source: H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers" (2023). The zigzag layout, which
+balances the work of a causal mask, is that of W. Brandon et al., "Striped Attention" (2023), in its two-chunk form.
 """
 
 import numpy as np
@@ -17,11 +16,11 @@ from .tiles import merge, tile_backward, tile_forward
 
 
 def shard_positions(length, ranks, layout):
-    """The positions in the sequence that each rank holds: a list of ``ranks`` integer arrays.
+    """The positions in the sequence of each rank's shard: a list of ``ranks`` integer arrays.
 
-    ``"contiguous"`` gives each rank one stretch. Under a causal mask the last rank then has most of the work.
-    ``"zigzag"`` cuts twice as many stretches and gives rank r the r-th from the front and the r-th from the back.
-    Lengths need not divide evenly.
+    ``"contiguous"``: rank r has the r-th chunk. With a causal mask, the last rank then has most of the work.
+    ``"zigzag"``: of twice as many chunks, rank r has the r-th from the front and the r-th from the back.
+    ``length`` need not be a multiple of the number of chunks.
 
     >>> shard_positions(8, 2, "zigzag")
     [array([0, 1, 6, 7]), array([2, 3, 4, 5])]
@@ -35,7 +34,7 @@ def shard_positions(length, ranks, layout):
 
 
 def _allowed(like, rows, columns, causal):
-    """The causal mask between two ranks' positions: None where nothing is masked, False where everything is."""
+    """The causal mask between the positions of two ranks: None if nothing is masked, False if everything is."""
     if not causal:
         return None
     allowed = columns <= rows[:, None]
@@ -47,7 +46,7 @@ def _allowed(like, rows, columns, causal):
 
 
 def forward_on_rank(rank, q, k, v, positions, causal, scale):
-    """One rank's part of the forward pass: a coroutine that returns its output and log-sum-exp."""
+    """The forward pass of one rank, a coroutine that returns its output and log-sum-exp."""
     xp = array_namespace(q)
     out = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
     result = out, xp.full((*q.shape[:-1], 1), -xp.inf, dtype=q.dtype)
@@ -61,7 +60,7 @@ def forward_on_rank(rank, q, k, v, positions, causal, scale):
 
 
 def backward_on_rank(rank, g, q, k, v, out, lse, positions, causal, scale):
-    """One rank's part of the backward pass; dk and dv travel with their k and v, and come home at the end."""
+    """The backward pass of one rank, a coroutine; dk and dv are passed on with k and v, and return to their rank."""
     xp = array_namespace(q)
     delta = xp.sum(g * out, axis=-1, keepdims=True)
     dq, dk, dv = xp.zeros_like(q), xp.zeros_like(k), xp.zeros_like(v)
@@ -76,7 +75,7 @@ def backward_on_rank(rank, g, q, k, v, out, lse, positions, causal, scale):
 
 
 def run_together(coroutines):
-    """Drive the coroutines of all ranks in one process: what each yields goes to the next rank."""
+    """Run the coroutines of all ranks in one process: messages go to the next rank."""
     coroutines = list(coroutines)
     results = [None] * len(coroutines)
     messages = [None] * len(coroutines)
@@ -110,7 +109,7 @@ class SelfCommunicator:
 
 
 def run_on(communicator, coroutine):
-    """Drive one rank's coroutine; messages go to the next rank of an MPI communicator (mpi4py's interface)."""
+    """Run the coroutine of one rank; messages go to the next rank of an MPI communicator (mpi4py's interface)."""
     rank, size = communicator.Get_rank(), communicator.Get_size()
     message = None
     while True:

@@ -1,12 +1,13 @@
-"""One tile of attention: some queries against some keys, and how the results of several tiles are put together.
+"""Attention of a tile, some queries and some keys, and merging the results of several tiles.
 
-A tile's result is a pair: the output as if its keys were all there are, and the log-sum-exp of its scores, which says
-how much those keys weigh. Two such pairs over different keys merge into the pair over both, in any order: this is all
-that FlashAttention and ring attention rest on.
+The result for a tile is a pair: the output for these keys alone, and the log-sum-exp of their scores, which is their
+weight. Pairs for different keys can be merged in any order; FlashAttention and ring attention are based on this.
 
 Sources: M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
 "FlashAttention" (2022), algorithm 1 and, for the backward, algorithm 4.
 """
+
+import math
 
 import numpy as np
 
@@ -15,18 +16,18 @@ from ...backend.counter import keep_mask
 
 
 def tile_forward(q, k, v, allowed, scale, keep=None):
-    """The output of ``q`` over the keys ``k`` alone, and the log-sum-exp of its scores.
+    """The attention output of ``q`` for the keys ``k`` alone, and the log-sum-exp of the scores.
 
     Args:
         q: (..., queries, head_dim)
         k: (..., keys, head_dim)
         v: (..., keys, value_dim)
-        allowed: boolean (..., queries, keys), True where a query may attend, or None for everywhere.
-        scale: the factor of the scores.
-        keep: the factors of the weights under dropout, (..., queries, keys), or None.
+        allowed: boolean (..., queries, keys), True where a query may attend to a key; None for everywhere.
+        scale: factor of the scores.
+        keep: dropout factors of the weights, (..., queries, keys), or None.
 
     Returns:
-        (..., queries, value_dim) and (..., queries, 1). A query that may attend nowhere gets 0 and -inf.
+        (..., queries, value_dim) and (..., queries, 1). For a query without allowed keys, 0 and -inf.
     """
     xp = array_namespace(q)
     scores = _scores(q, k, allowed, scale)
@@ -41,9 +42,10 @@ def tile_forward(q, k, v, allowed, scale, keep=None):
 
 
 def merge(one, other):
-    """The pair (output, log-sum-exp) over the keys of both pairs.
+    """Merge two pairs (output, log-sum-exp) for different keys into the pair for all of them.
 
-    out = (e^a out_a + e^b out_b) / (e^a + e^b) for the log-sum-exps a and b, less their maximum to keep exp finite.
+    out = (e^a out_a + e^b out_b) / (e^a + e^b) for log-sum-exps a and b, whose maximum is subtracted to keep exp
+    finite.
     """
     if one is None:
         return other
@@ -58,15 +60,15 @@ def merge(one, other):
 
 
 def tile_backward(g, q, k, v, lse, delta, allowed, scale, keep=None):
-    """The parts of dq, dk and dv that this tile contributes; the weights are computed again from ``lse``.
+    """The contributions of a tile to dq, dk and dv; the weights are recomputed from ``lse``.
 
     With P = exp(S - lse) over *all* keys, dV = P^T g, dP = g V^T, dS = P (dP - delta), where
     delta = sum_j P_j dP_j = <g, out> is the same for all tiles of a row.
 
     Args:
-        g: the cotangent of the whole output, (..., queries, value_dim).
-        lse: the log-sum-exp over all keys, (..., queries, 1).
-        delta: the row products of ``g`` with the whole output, (..., queries, 1).
+        g: cotangent of the complete output, (..., queries, value_dim).
+        lse: log-sum-exp over all keys, (..., queries, 1).
+        delta: dot products of the rows of ``g`` and the complete output, (..., queries, 1).
     """
     xp = array_namespace(q)
     scores = _scores(q, k, allowed, scale)
@@ -86,18 +88,17 @@ def tile_backward(g, q, k, v, lse, delta, allowed, scale, keep=None):
 def _scores(q, k, allowed, scale):
     xp = array_namespace(q)
     scores = xp.matmul(q * scale, xp.swapaxes(k, -1, -2))
-    # A score of infinity takes all the weight, as the largest number does; inf - inf would be NaN.
+    # An infinite score is replaced by the largest number, which has all the weight, too; inf - inf would be NaN.
     scores = xp.minimum(scores, float(np.finfo(scores.dtype).max))
     return scores if allowed is None else xp.where(allowed, scores, -xp.inf)
 
 
 def dropout_factors(xp, shape, row_start, rows, key_start, keys, key, dropout_p, dtype):
-    """The factors 0 or 1/(1-p) of one tile of attention weights, numbered as in the whole matrix of ``shape``."""
+    """The dropout factors 0 or 1/(1-p) of a tile of weights, by index in the array of all weights, of ``shape``."""
     *leading, queries, all_keys = shape
-    count = 1
-    for length in leading:
-        count *= length
-    matrix = xp.arange(count, dtype=xp.uint32)[:, None, None] * (queries * all_keys % 2**32)
+    matrix = xp.arange(math.prod(leading), dtype=xp.uint32)[:, None, None] * (
+        queries * all_keys % 2**32
+    )
     row = (xp.arange(rows, dtype=xp.uint32)[:, None] + row_start) * all_keys
     column = xp.arange(keys, dtype=xp.uint32) + key_start
     kept = keep_mask(matrix + row + column, key, dropout_p)
