@@ -3,6 +3,7 @@
 ``tinyattn learn`` in a terminal; ``ta.learn.check("softmax", my_vjp)`` in a notebook.
 """
 
-from .judge import Result, check
+from .judge import check
+from .verdict import Result
 
 __all__ = ["Result", "check"]

@@ -22,8 +22,8 @@ from ..ops import add, linear, matmul
 from ..train.session import make_model
 from .answer import Answer, AnswerError
 from .exercise import PATH, Vjp, exercise
-from .judge import describe_error
 from .process import check_file
+from .verdict import describe_error
 from .worker import load
 
 # A model of what the exercises are about; options that are given override them.

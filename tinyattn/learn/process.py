@@ -14,7 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from .judge import Result, Verdict
+from .verdict import Result, Verdict
 
 SECONDS = 60.0
 MOST_OUTPUT = 4000  # characters of what the learner's code prints

@@ -17,7 +17,8 @@ import numpy as np
 
 from .answer import Answer, AnswerError
 from .exercise import Vjp, exercise
-from .judge import Verdict, describe_error, judge
+from .judge import judge
+from .verdict import Verdict, describe_error
 
 
 def main(directory):
