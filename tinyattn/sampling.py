@@ -56,9 +56,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
         p /= p.sum(axis=-1, keepdims=True)
         if top_p is not None and top_p < 1:
             before = np.full_like(p, -1.0)  # the first is kept even if top_p is 0
-            before[..., 1:] = np.cumsum(p, axis=-1)[
-                ..., :-1
-            ]  # total probability of the higher ranks
+            before[..., 1:] = np.cumsum(p, axis=-1)[..., :-1]  # total of the higher ranks
             p = np.where(before < top_p - rounding, p, 0.0)
             p /= p.sum(axis=-1, keepdims=True)
     result = np.empty_like(p)
@@ -222,9 +220,7 @@ def generate(
             f"{type(model).__name__} has no cache(): expected a language model such as GPT, or use_cache=False"
         )
     if random is not None and not hasattr(random, "uniform"):
-        raise TypeError(
-            f"random must be a random stream such as Random({random!r}), given {random!r}"
-        )
+        raise TypeError(f"random must be a stream such as Random({random!r}), given {random!r}")
     reader = ContextReader(model, model.config.block_size, slide, use_cache)
     return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random())
 

@@ -41,9 +41,7 @@ def interrupt(number, frame):
 
 def _signal_main_thread(number):
     if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(
-            threading.main_thread().ident, number
-        )  # interrupts a blocking system call
+        signal.pthread_kill(threading.main_thread().ident, number)  # interrupts blocking calls
     else:  # Windows
         signal.raise_signal(number)
 

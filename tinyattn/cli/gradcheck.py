@@ -1,4 +1,4 @@
-"""``tinyattn gradcheck``: every gradient of the library, or of a run's model, against differences."""
+"""``tinyattn gradcheck``: check the gradients of the library, a run, or a file against finite differences."""
 
 import dataclasses
 import time
@@ -37,7 +37,7 @@ OPTION_OF = {name: f"--{name}" for name in ("op", "device", *OF_A_FILE)} | {
 
 @dataclass(frozen=True)
 class GradcheckOptions:
-    """What is checked, and how."""
+    """Gradcheck options."""
 
     op: str | None = None
     """Check one operation or block [name]."""
@@ -52,28 +52,28 @@ class GradcheckOptions:
     """Apply known mutations to an operation's rule, such as softmax, and show which checks catch them."""
 
     order: Literal[1, 2] | None = None
-    """2: the gradients of the gradients as well; 2 by default, 1 for a run's model."""
+    """2: check second-order gradients, too; by default 2, or 1 for the model of a run."""
 
     seed: Seed = 0
-    """Start of the random streams of inputs, cotangents and directions."""
+    """Random seed of inputs, cotangents and directions."""
 
     inputs: str | None = None
-    """Shapes of the arguments of a function of a file, such as "3x4, 4:float32"."""
+    """FILE.py: shapes of the arguments, such as "3x4, 4:float32"."""
 
     framework: Literal["torch", "jax", "tinyattn"] | None = None
-    """Framework of a function of a file, where the file uses several."""
+    """FILE.py: framework of the function, if the file imports several."""
 
     mode: Literal["full", "fast"] | None = None
-    """fast: a function of a file along a few random directions instead of each element."""
+    """FILE.py: check every element (full), or a few random directions (fast)."""
 
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False
-    """Print the result for a function of a file as JSON."""
+    """FILE.py: print the report as JSON."""
 
     with_mutants: Annotated[bool, Parameter(name="--mutants", negative=())] = False
-    """Make mistakes in the backward pass of a file, and show those that the check misses."""
+    """FILE.py: mutation testing of the backward pass; list the mutants that the check misses."""
 
     tests: str | None = None
-    """Command that is run on a copy of the file for each mutant, instead of the check."""
+    """FILE.py: test command to run on a copy of the file for each mutant, instead of the check."""
 
 
 def add_to(app):
@@ -84,15 +84,15 @@ def gradcheck(
     run: Annotated[
         str | None,
         Parameter(
-            help="Directory of a run whose model is checked, or FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION; "
-            "the library without it."
+            help="Directory of a run, to check its model, or FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION; "
+            "without it, the library is checked."
         ),
     ] = None,
     /,
     *,
     how: Annotated[GradcheckOptions, options()] = GradcheckOptions(),
 ):
-    """Hold every gradient against differences; status 1 if one is wrong, 3 if one cannot be told."""
+    """Check gradients against finite differences; exit status 1 if one is wrong, 3 if inconclusive."""
     given = dataclasses.asdict(as_annotated(how))
     of_file = {name: given.pop(name) for name in OF_A_FILE}
     if run is not None and is_target(run):

@@ -41,10 +41,10 @@ class SourceOptions:
     """Run to resume, with its own options [directory]."""
 
     rules: PathText | None = None
-    """Train with your own backward passes, the exercises of tinyattn learn in this directory [directory]."""
+    """Train with your own backward passes from the exercises of tinyattn learn in this directory [directory]."""
 
     anyway: Annotated[bool, Parameter(negative=())] = False
-    """With --rules: use wrong ones too, and compare with the right ones."""
+    """With --rules: train even if a backward pass is wrong, and compare with the correct rules."""
 
 
 def add_to(app):
