@@ -1,20 +1,19 @@
-"""Failed allocations raise MemoryError."""
+"""The limit of a GPU's memory comes from the environment."""
 
-import errno
-import mmap
-import os
-
-import numpy as np
 import pytest
 
-from tinyattn.backend import pool, shared
+from tinyattn.backend.memory import gpu_memory_limit
 
 
-@pytest.mark.parametrize("ask", [pool.empty, shared.zeros])
-def test_a_failed_allocation_is_a_memory_error_and_no_os_error(ask, monkeypatch):
-    def refuse(*arguments, **options):
-        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+def test_the_limit_is_given_in_gigabytes(monkeypatch):
+    monkeypatch.delenv("TINYATTN_GPU_MEMORY", raising=False)
+    assert gpu_memory_limit() is None
+    monkeypatch.setenv("TINYATTN_GPU_MEMORY", "1.5")
+    assert gpu_memory_limit() == 1_500_000_000
 
-    monkeypatch.setattr(mmap, "mmap", refuse)
-    with pytest.raises(MemoryError, match=r"cannot allocate [0-9,]+ bytes"):
-        ask((pool.ARENA_BYTES,), np.float32)
+
+@pytest.mark.parametrize("text", ["all", "0", "-1", "inf", "nan"])
+def test_what_is_no_amount_is_refused(monkeypatch, text):
+    monkeypatch.setenv("TINYATTN_GPU_MEMORY", text)
+    with pytest.raises(ValueError, match="TINYATTN_GPU_MEMORY must be a number of GB"):
+        gpu_memory_limit()

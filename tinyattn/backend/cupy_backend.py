@@ -8,6 +8,7 @@ import numpy as np
 
 from .base import Backend, register_array_type
 from .host import host_array
+from .memory import gpu_memory_limit
 
 try:
     import cupy
@@ -49,6 +50,10 @@ class CupyBackend(Backend):
                 f'device "{self.device}" was requested, but this machine has only {present}'
             )
         self._gpu = cupy.cuda.Device(number)
+        limit = gpu_memory_limit()
+        if limit is not None:
+            with self._gpu:
+                cupy.get_default_memory_pool().set_limit(size=limit)
 
     def asarray(self, data, dtype=None):
         self._gpu.use()
