@@ -67,7 +67,7 @@ def test_wrong_and_unsure_gradients_fail_with_the_way_to_see_them_again(run):
     result.stdout.fnmatch_lines(
         [
             "*GradcheckError: the gradient of inputs[[]0] is wrong*",
-            "to see it again: pytest 'test_rule.py::test_wrong' --gradcheck-seed 5",
+            "to reproduce: pytest 'test_rule.py::test_wrong' --gradcheck-seed 5",
             "*GradcheckInconclusive: cannot tell whether*",
             "gradcheck: 2 right, 1 wrong, 1 cannot tell; --gradcheck-seed 5",
         ]

@@ -1,4 +1,4 @@
-"""The gradient checker: gradients against finite differences of the function itself.
+"""The gradient checker: compares gradients with finite differences of the function.
 
 ``gradcheck`` (public as ``tinyattn.gradcheck``) returns True or raises; ``gradient_report`` returns all numbers. The
 package imports NumPy, the engine and its backends, and works without the rest of the library.

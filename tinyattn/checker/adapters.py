@@ -1,8 +1,8 @@
-"""The frameworks whose functions are checked: each is one function that makes a ``Problem``.
+"""The registry of adapters: for each framework, a function that makes a ``Problem``.
 
 An adapter is called as ``adapt(fn, inputs, params, dtype)`` with the arguments of ``gradcheck`` and the dtype of the
-working copies (None: that of the inputs). It returns a ``Problem``, or None for a function that is not its own. It
-finds its framework in ``sys.modules`` and never imports it.
+working copies (None: that of the inputs). It returns a ``Problem``, or None for a function of another
+framework. It looks its framework up in ``sys.modules`` and never imports it.
 """
 
 from .frameworks.jax import jax_problem
@@ -10,4 +10,4 @@ from .frameworks.pairs import pair_problem
 from .frameworks.pytorch import torch_problem
 from .tensors import tensor_problem
 
-ADAPTERS = [pair_problem, torch_problem, jax_problem, tensor_problem]  # the last takes everything
+ADAPTERS = [pair_problem, torch_problem, jax_problem, tensor_problem]  # the last accepts everything

@@ -1,4 +1,4 @@
-"""Functions of plain NumPy arrays with a hand-written backward pass, as problems."""
+"""``ArrayProblem``: a function of NumPy arrays with a hand-written backward pass."""
 
 import contextlib
 
@@ -73,39 +73,44 @@ class ArrayProblem(Problem):
         return [entry.array if isinstance(entry, Argument) else entry for entry in self._passed]
 
     def _added(self, cotangent, arrays):
-        """What ``backward`` adds to random numbers. What it overwrites does not differ from them by a gradient."""
+        """The gradients that ``backward`` adds to arrays of zeros.
+
+        A second call, with arrays of random numbers, finds a ``backward`` that overwrites them or depends on them.
+        """
         random = np.random.default_rng(0)
-        shadows = [
+        initial = [
             random.integers(1, 8, argument.shape).astype(argument.start.dtype)
             for argument in self.arguments
         ]
-        held = [shadow.copy() for shadow in shadows]
-        self._backward(cotangent, *arrays, held)
-        zeros = [np.zeros_like(shadow) for shadow in shadows]
+        accumulated = [array.copy() for array in initial]
+        self._backward(cotangent, *arrays, accumulated)
+        zeros = [np.zeros_like(array) for array in initial]
         self._backward(cotangent, *arrays, zeros)
-        for argument, shadow, one, other in zip(self.arguments, shadows, held, zeros, strict=True):
+        for argument, start, one, other in zip(
+            self.arguments, initial, accumulated, zeros, strict=True
+        ):
             if np.any(other) and np.array_equal(one, other):
                 self._find(
                     "overwrites a gradient",
                     argument.name,
-                    f"the gradient of {argument.name} held numbers before the call, and they are lost: add to it",
+                    f"the values in the gradient of {argument.name} before the call are lost: add to them",
                 )
-            elif not np.allclose(one - shadow, other, rtol=1e-6, atol=1e-6, equal_nan=True):
+            elif not np.allclose(one - start, other, rtol=1e-6, atol=1e-6, equal_nan=True):
                 self._find(
                     "keeps state",
                     argument.name,
-                    f"what is added to the gradient of {argument.name} depends on what it held before",
+                    f"the gradient added to that of {argument.name} depends on its values before the call",
                 )
         return zeros
 
     def _inspect(self, gradients, passed, cotangents, arrays, before):
-        for entry, array, held in zip(self._passed, arrays, before, strict=True):
-            if isinstance(entry, Argument) and not same_bits(array, held):
-                text = f"{entry.name} has other values after the backward pass"
+        for entry, array, original in zip(self._passed, arrays, before, strict=True):
+            if isinstance(entry, Argument) and not same_bits(array, original):
+                text = f"the backward pass overwrites {entry.name}"
                 self._find("changes its inputs", entry.name, text)
-        for array, held in zip(passed, cotangents, strict=True):
-            if not same_bits(array, held):
-                text = "the cotangent has other values after the backward pass; its owner still needs it"
+        for array, original in zip(passed, cotangents, strict=True):
+            if not same_bits(array, original):
+                text = "the backward pass overwrites the cotangent, which the caller may still need"
                 self._find("changes its cotangent", None, text)
         for position, gradient in enumerate(gradients):
             if isinstance(gradient, np.ndarray) and any(
@@ -119,7 +124,7 @@ class ArrayProblem(Problem):
             self.findings.append(Finding(kind, argument, text, is_error))
 
     def _of_arguments(self, gradients):
-        """The gradients of the checked arrays, from one for each of them or one for each array."""
+        """The gradients of the checked arrays, from a list with one for each of them or one for each array."""
         if len(gradients) == len(self._passed):
             pairs = zip(self._passed, gradients, strict=True)
             gradients = [gradient for entry, gradient in pairs if isinstance(entry, Argument)]
@@ -142,14 +147,14 @@ def copy_of(value):
 
 
 def same_bits(one, other):
-    """Whether two values are equal to the bit, NaN included."""
+    """Whether two arrays are equal bit for bit, NaN included; True for other values."""
     if not isinstance(one, np.ndarray):
         return True
     return one.shape == other.shape and one.tobytes() == other.astype(one.dtype).tobytes()
 
 
 def strided_copy(array):
-    """An array equal to ``array``, whose elements are not contiguous: every second one of a buffer.
+    """A copy of ``array`` that is not contiguous: every second element of a buffer.
 
     >>> strided_copy(np.arange(6.0).reshape(2, 3)).strides
     (48, 16)

@@ -1,4 +1,4 @@
-"""Check the gradients of any function against finite differences of its values."""
+"""``gradcheck`` and ``gradient_report``: run a check from the inputs to the ``Report``."""
 
 import time
 import warnings
@@ -40,7 +40,7 @@ def gradcheck(
 
     Each element of the gradient is compared with a numeric derivative that comes with an error bar, an estimate of its
     truncation and rounding error. It is wrong if it is more than 10 error bars off, right if it is not and the bar is
-    small enough to show an error of a millionth, and otherwise it cannot be told. No tolerance is needed; ``rtol`` and
+    small enough to detect a relative error of 1e-6, and otherwise inconclusive. No tolerance is needed; ``rtol`` and
     ``atol`` replace the error bars by |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|. A
     ``GradcheckWarning`` reports a kink at the point if the gradient lies between the one-sided slopes, and an input
     that has no influence on the outputs.
@@ -53,30 +53,31 @@ def gradcheck(
             are searched for tensors and arrays. Floating-point ones are checked (only those with ``requires_grad``, if
             any has it); everything else is passed on. The inputs are copied, never written to.
         params: a module, or its parameters: tensors that ``fn`` uses but does not take as arguments.
-        eps: the first step to try, relative to elements larger than 1; chosen if None.
+        eps: the first step of the differences, relative for elements larger than 1; chosen automatically if None.
         rtol, atol: tolerances instead of error bars, if any of them is given.
         mode: ``"full"`` checks every element; ``"fast"`` checks ``directions`` random directions with at most 40
             evaluations for any number of elements, and finds wrong elements by bisection. ``"directional"`` is another
             name for it.
         order: 2 also checks the gradients of the gradients, with respect to the inputs and the cotangent.
+        directions: number of random directions of the fast mode.
         seed: seed of the cotangent and of the directions.
         cotangent: an array, or one for each output, instead of the random one.
         oracle: ``"complex"`` uses complex-step slopes, exact to rounding, for analytic functions.
-        upcast: check a float64 copy of float32 or float16 inputs and nothing else. Otherwise their own gradient is
-            held against that of the copy as well, with an error budget in units in the last place.
+        upcast: check only a float64 copy of float32 or float16 inputs. Otherwise the low-precision gradient is
+            compared with that of the copy as well, with an error budget in units in the last place.
 
     Returns:
         True.
 
     Raises:
-        GradcheckInconclusive: if no gradient is wrong and some cannot be told; a subclass of ``GradcheckError``.
+        GradcheckInconclusive: if no gradient is wrong and some are inconclusive; a subclass of ``GradcheckError``.
         GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs or computes
             in less than float64 for float64 inputs, or if no element could be checked.
         TypeError: if an input is complex, or if there is nothing to check.
         ValueError: for invalid settings.
 
-    Source: the gradient of <cotangent, fn> by central differences and C. J. F. Ridders' extrapolation (1982); the
-    error bars are derived in ``checker/ladder.py`` and the verdict in ``checker/judge.py``.
+    Source: central differences of the inner product <cotangent, fn> with the extrapolation of C. J. F. Ridders (1982);
+    ``checker/ladder.py`` derives the error bars, ``checker/judge.py`` the verdict.
 
     >>> import numpy as np, tinyattn as ta
     >>> ta.gradcheck(ta.softmax, ta.tensor(np.array([[0.3, -1.2, 0.8]])), order=2)
@@ -113,7 +114,7 @@ def gradcheck(
         # At second order it is the gradient that does not depend on the input: the function is linear in it.
         if not argument.has_influence and argument.order == 1:
             message = (
-                f"{argument.name} has no influence on the outputs: its gradient 0 says nothing"
+                f"{argument.name} has no influence on the outputs: its gradient of 0 is no evidence"
             )
             warnings.warn(message, GradcheckWarning, stacklevel=2)
     return True
@@ -124,8 +125,8 @@ def gradient_report(
 ):
     """Run the check of ``gradcheck``, with the same arguments, and return a ``Report`` whether it passes or not.
 
-    With ``find_fault``, if the check fails each operation of the function is checked on its own. With ``curves=True``
-    each argument's report holds the ladder of steps of its worst element.
+    With ``find_fault``, each operation of the function is checked separately if the check fails, to name the wrong one.
+    With ``curves=True``, each argument's report has the full ``Ladder`` of its worst element.
     """
     started = time.perf_counter()
     settings = Settings(**settings)
@@ -137,7 +138,7 @@ def gradient_report(
 
 
 def problem_of(fn, inputs, params=(), dtype=None):
-    """The ``Problem`` of what ``gradcheck`` is given: from the first of ``ADAPTERS`` that takes it.
+    """The ``Problem`` of a call of ``gradcheck``, made by the first of ``ADAPTERS`` that accepts the function.
 
     Raises:
         TypeError: if an input is complex, or if there is nothing to check.
@@ -169,15 +170,15 @@ def problem_of(fn, inputs, params=(), dtype=None):
 def report_of(problem, settings, cotangent=None, find_fault=False):
     """The ``Report`` of a ``Problem``: the check itself, whatever the framework.
 
-    A problem in low precision is checked at a float64 copy of the point, and its own gradient is held against that.
+    A problem in low precision is checked at a float64 copy of the point; its gradient is compared with the copy's.
     """
     if is_low(problem):
         return _low_precision_report(problem, settings, cotangent, find_fault)
     with problem.running():
-        started = problem.evaluations
+        evaluations_before = problem.evaluations
         base = _validated_values(problem, calls=2 if settings.mode == "full" else 1)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports, findings = _first_order(problem, cotangents, settings, base, started)
+        reports, findings = _first_order(problem, cotangents, settings, base, evaluations_before)
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
@@ -230,29 +231,31 @@ def _low_precision_report(low, settings, cotangent, find_fault):
     return report
 
 
-def _first_order(problem, cotangents, settings, base, started):
-    """The ``ArgumentReport``s, and the ``Finding``s."""
+def _first_order(problem, cotangents, settings, base, evaluations_before):
+    """``(reports, findings)``: the ``ArgumentReport``s and ``Finding``s of the gradients."""
     returned = problem.gradients(cotangents)
     _assert_shapes(problem, returned)
     # Copies: a backward pass may write its next gradients into the arrays that it returned.
     analytic = [None if gradient is None else gradient.copy() for gradient in returned]
-    spent = problem.evaluations - started + 1  # findings_of makes one more
+    spent = problem.evaluations - evaluations_before + 1  # one more in findings_of
     reports = _measured(problem, cotangents, settings, base, analytic, spent)
     return reports, findings_of(problem, cotangents, returned, analytic)
 
 
 def _second_order(problem, cotangents, settings):
     """The ``ArgumentReport``s of the gradients of the gradients."""
-    started = problem.evaluations
+    evaluations_before = problem.evaluations
     second = problem.second_order(cotangents)
     base = second.values()
     cotangents = _cotangents(base, None, settings.seed, purpose="second cotangent")
     analytic = second.gradients(cotangents)
-    return _measured(second, cotangents, settings, base, analytic, second.evaluations - started)
+    return _measured(
+        second, cotangents, settings, base, analytic, second.evaluations - evaluations_before
+    )
 
 
 def _measured(problem, cotangents, settings, base, analytic, spent):
-    """The ``ArgumentReport``s of one order."""
+    """The ``ArgumentReport``s of the gradients ``analytic``, after ``spent`` evaluations of the function."""
     assert_unchanged(problem)
     _assert_shapes(problem, analytic)
     if settings.mode == "fast":
@@ -286,17 +289,6 @@ def assert_unchanged(problem):
             )
 
 
-def _assert_shapes(problem, gradients):
-    for argument, gradient in zip(problem.arguments, gradients, strict=True):
-        if gradient is not None and gradient.shape != argument.shape:
-            raise GradcheckError(
-                f"the gradient of {argument.name} has the shape {gradient.shape}, expected {argument.shape}, "
-                f"the shape of {argument.name}",
-                op=problem.name,
-                argument=argument.name,
-            )
-
-
 def _culprit(problem, cotangents):
     try:
         return problem.culprit(cotangents)
@@ -305,7 +297,7 @@ def _culprit(problem, cotangents):
 
 
 def _validated_values(problem, calls):
-    """The outputs at the point, once they are known to be float64 and reproducible."""
+    """The outputs at the point; raises ``GradcheckError`` unless they are float64 and reproducible."""
     base = problem.values()
     assert_unchanged(problem)
     for position, value in enumerate(base):

@@ -1,8 +1,8 @@
-"""Slopes by a complex step, which forms no difference and so has no cancellation.
+"""Complex-step derivatives, which need no difference and so have no cancellation.
 
 For an analytic f, f(x + ih) = f(x) + ih f'(x) - h^2 f''(x) / 2 - ..., so that Im f(x + ih) / h = f'(x) up to h^2.
-With h = 1e-20 the slope is exact to rounding. For a function that is not analytic the result is wrong without an error:
-|x| drops the imaginary part. A function is therefore rejected if it runs such an operation, or if the complex step and
+With h = 1e-20 the slope is exact to rounding. For a function that is not analytic the result is silently wrong: |x|
+drops the imaginary part. A function is therefore rejected if it runs such an operation, or if the complex step and
 a finite difference disagree along a random direction.
 
 Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions" (1998).

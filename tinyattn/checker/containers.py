@@ -1,4 +1,4 @@
-"""Nested containers of inputs: taken apart into leaves with names, and put together again around other leaves."""
+"""Flatten nested containers into named leaves, and rebuild them with other leaves (pytrees)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _children(value, name):
 
 
 def rebuild(value, leaves):
-    """The same containers around other leaves, taken one after the other from the iterator ``leaves``.
+    """The same containers with other leaves, taken in order from the iterator ``leaves``.
 
     >>> rebuild({"a": [1, 2], "b": 3}, iter("xyz"))
     {'a': ['x', 'y'], 'b': 'z'}

@@ -1,6 +1,6 @@
 """Find the operation whose gradient is wrong when the gradient of a whole function is.
 
-The function runs once more, and each operation in it is checked on its own, at the inputs that it got.
+The function runs once more, and each of its operations is checked separately, at the inputs that it received.
 """
 
 import numpy as np

@@ -1,13 +1,14 @@
 """Check along random directions, and find the wrong elements by bisection: ``mode="fast"``.
 
 A direction d moves all elements of all arguments at once, and one slope of the function checks sum(a * d) for the whole
-gradient a. Its entries are random numbers of either sign between a half and three halves of a typical size: none is
-near zero, so that no element is overlooked, and none a multiple of another, so that errors do not cancel in the sum.
-The first direction weighs all arguments alike; in the others, arguments that dominate the sum take smaller steps.
+gradient a. Its entries have random signs and random sizes between a half and three halves of a typical size: none is
+near zero, so that every element contributes, and they are random, so that errors do not cancel in the sum. The first
+direction weighs all arguments equally; in the others, arguments that dominate the sum have smaller entries.
 
-If a direction disagrees, the residual, slope minus sum(a * d), is a sum over the elements, and the residual of a part
-of them takes one more difference along d cut to that part. Following the larger half finds a wrong element after log2 n
-differences of two evaluations each. Its share is subtracted, and what is left is searched again.
+If the slope disagrees, the residual, slope minus sum(a * d), is a sum over the elements. One more difference, along d
+restricted to a part of the elements, gives the residual of that part. Bisection, which follows the half with the larger
+residual, finds a wrong element after log2 n differences of two evaluations each. The element is then removed, and the
+search is repeated on the remaining residual.
 """
 
 import math
@@ -24,15 +25,17 @@ from .settings import LISTED, generator
 
 MAX_EVALUATIONS = 40
 _LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
-_RESOLUTION = 1e-7  # of the slope: shows an element in a million that is wrong by a thousandth
-_SAMPLE = 12
+_RESOLUTION = (
+    1e-7  # relative, of the slope: detects one element in a million that is wrong by a thousandth
+)
+_SAMPLE = 12  # elements, to estimate how many are wrong
 
 
 def measure_directions(problem, cotangents, settings, base, analytic, evaluations):
     """One ``ArgumentReport`` for each argument of the problem; the arguments are those of ``measure_elements``.
 
     Args:
-        evaluations: how many evaluations of the function are left, the search for wrong elements apart.
+        evaluations: number of evaluations of the function that are left, not counting the search for wrong elements.
     """
     return _Directions(problem, cotangents, settings, base, analytic).reports(evaluations)
 
@@ -95,7 +98,7 @@ class _Directions:
             yield direction
 
     def _shares(self, direction):
-        """What each argument adds to the slope, by the root of its sum of squares."""
+        """The size of each argument's contribution to the slope: the Euclidean norm of gradient * direction."""
         pairs = zip(self._gradients, direction, strict=True)
         return [float(np.sqrt(np.sum(np.square(g * d), where=np.isfinite(g)))) for g, d in pairs]
 
@@ -103,7 +106,7 @@ class _Directions:
         return self._problem.line_along(direction, self._cotangents, self._base, noise, moving)
 
     def _along(self, direction, rows):
-        """``(element, ladder, kink)`` of one direction, from that many rows of the ladder."""
+        """``(element, ladder, kink)`` of one direction, with at most ``rows`` rows of the ladder."""
         pairs = list(zip(self._gradients, direction, strict=True))
         slope = float(sum(np.sum(g * d) for g, d in pairs))
         scale = math.hypot(*self._shares(direction))
@@ -125,7 +128,7 @@ class _Directions:
         smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
         ladder = slope_of(line, largest, smallest, accepts)
         element = verdict(ladder.slope, ladder.error_bar)
-        # The next direction starts where this one was right, or where its steps ended.
+        # The next direction starts near the step where this one was right, or at its last step.
         self._first_step = 16 * ladder.step if element.verdict == RIGHT else ladder.steps[-1]
         kink = kink_at(ladder)
         if kink is not None and element.verdict != RIGHT:
@@ -147,13 +150,13 @@ class _Directions:
             self._locate(reports, *worst, any(e.verdict == RIGHT for _, e, _ in judged))
 
     def _summarise(self, report, position, judged):
-        """What the directions say of one argument, before any search."""
+        """Write the results of the directions into the report of one argument, before any search."""
         if not report.directions or not judged:
             return
         elements = sorted((element for _, element, _ in judged), key=_rank, reverse=True)
         ladders = {id(element): ladder for _, element, ladder in judged}
         report.has_influence = self._analytic[position] is not None or _rank(elements[0])[0] == 2
-        # Every direction shows an error anywhere: one that tells suffices.
+        # Each direction checks all elements: one conclusive direction suffices.
         if not any(element.verdict == RIGHT for element in elements):
             report.unsure = sum(element.verdict == CANNOT_TELL for element in elements)
         elif elements[0].verdict == CANNOT_TELL:
@@ -181,9 +184,9 @@ class _Directions:
                 report.worst = [element]
 
     def _locate(self, reports, direction, element, ladder, some_right):
-        """Search the wrong elements, and write them into the reports of their arguments.
+        """Search for the wrong elements, and write them into the reports of their arguments.
 
-        If the search ends at an element that is right, and another direction found no error, it cannot be told.
+        If the search ends at an element that is right, and another direction found no error, it is inconclusive.
         """
         search = _Search(self, direction, ladder)
         residual, allowed = element.numeric - element.analytic, element.allowed
@@ -234,7 +237,7 @@ class _Directions:
 
 
 class _Search:
-    """The residuals along parts of one direction; the elements of all arguments are numbered through."""
+    """Bisection along one direction; a flat index numbers the elements of all arguments consecutively."""
 
     def __init__(self, directions, direction, ladder):
         self._directions = directions
@@ -249,7 +252,7 @@ class _Search:
         self._step = ladder.steps[int(np.argmin(errors))]
 
     def residual(self, low, high):
-        """Slope minus sum(a * d) of the elements ``low`` to ``high``, without those found."""
+        """Slope minus sum(a * d) over the flat indices ``low`` to ``high``, without the elements found before."""
         part, expected = [], 0.0
         for entries, gradient, start in zip(
             self._direction, self._gradients, self._starts, strict=False
@@ -264,7 +267,7 @@ class _Search:
         return self._directions.line(part).slopes(self._step)[0] - expected
 
     def descend(self, residual):
-        """The number of a wrong element, and its part of the residual."""
+        """``(flat index, residual)`` of a wrong element, found by bisection."""
         low, high = 0, int(self._starts[-1])
         while high - low > 1:
             middle = (low + high) // 2
@@ -277,14 +280,14 @@ class _Search:
         return low, residual
 
     def place(self, flat):
-        """``(position of the argument, index in it)`` of an element."""
+        """``(position of the argument, index in it)`` of a flat index."""
         position = int(np.searchsorted(self._starts, flat, side="right")) - 1
         shape = self._direction[position].shape
         index = np.unravel_index(flat - self._starts[position], shape)
         return position, tuple(int(i) for i in index)
 
     def sample(self, random):
-        """The part of a random sample of elements that is wrong."""
+        """The fraction of wrong elements in a random sample."""
         size = int(self._starts[-1])
         chosen = random.choice(size, min(_SAMPLE, size), replace=False)
         wrong = 0
@@ -299,8 +302,8 @@ class _Search:
 def _direction(start, random):
     """Random entries on a grid so coarse that steps by powers of two move elements without rounding.
 
-    How far the function is smooth is unknown: between 1 and the size of the elements, as a rule. Their geometric mean
-    is a start from which a ladder of a few steps reaches both.
+    The length over which the function is smooth is unknown; usually it is between 1 and the size of the elements. The
+    entries have the geometric mean of both sizes, from which a ladder of a few steps reaches either.
     """
     magnitude = np.abs(np.where(np.isfinite(start), start, 1.0))
     typical = float(np.sqrt(np.mean(magnitude**2))) if start.size else 1.0

@@ -1,9 +1,9 @@
-"""Check every element: the slope of the function by differences, and the verdict on the gradient there.
+"""Check every element of the gradients against finite differences: ``mode="full"``.
 
 Each element first gets one central difference, with two evaluations. If gradient and difference agree to 1e-7, and the
 two one-sided differences are close enough to exclude a truncation error of that size, the element is right: two
-numbers with independent errors do not agree by chance. Otherwise a ladder of steps decides; see ``ladder``. Its best
-step is the first to be tried for the elements that follow.
+numbers with independent errors do not agree by chance. Otherwise a ladder of steps decides; see ``ladder``. The ladders
+of later elements start near its best step.
 """
 
 import heapq
@@ -20,10 +20,10 @@ from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
 from .settings import LISTED
 
 _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
-_STEP_TOGETHER = 2.0**-6
+_STEP_TOGETHER = 2.0**-6  # of the common step in ``_move_anything``
 _FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
-_AGREEMENT = 1e-7
-_BEND = 5e-4  # of the slopes: the truncation error is about its square over 6
+_AGREEMENT = 1e-7  # relative, of gradient and first difference
+_BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
 
 
 def measure_elements(problem, cotangents, settings, base, analytic):
@@ -47,7 +47,7 @@ def measure_elements(problem, cotangents, settings, base, analytic):
 
 
 class Elements:
-    """The elements of one argument."""
+    """Checks the elements of one argument, which it collects in an ``ArgumentReport``."""
 
     def __init__(self, problem, position, analytic, cotangents, settings, base, noise):
         self._problem = problem
@@ -88,7 +88,7 @@ class Elements:
             if index in still:
                 element = Element(index, 0.0, 0.0, 0.0)
             else:
-                element = self._at_first_sight(judge, index, analytic, *measured)
+                element = self._by_first_difference(judge, index, analytic, *measured)
             if element is None:
                 element, ladder = self._by_ladder(judge, index, analytic)
             if element is not None:
@@ -116,7 +116,7 @@ class Elements:
         return self._finished(scale)
 
     def _move_anything(self, indices):
-        """Whether the outputs change when these elements, all of gradient zero, take a larger step together."""
+        """Whether a larger common step of these elements, whose gradients are all zero, changes the outputs."""
         if not indices:
             return False
         directions = [np.zeros(argument.shape) for argument in self._problem.arguments]
@@ -129,7 +129,7 @@ class Elements:
         return self._problem.line(self._argument, index, self._cotangents, self._base)
 
     def _size(self, index):
-        """The power of two below the element, 1 at least: steps by powers of two move it without rounding."""
+        """The largest power of two below the element, at least 1: such steps move it without rounding."""
         value = abs(float(self._argument.start[index]))
         return 2.0 ** math.floor(math.log2(max(1.0, value if math.isfinite(value) else 1.0)))
 
@@ -142,7 +142,7 @@ class Elements:
         relative = 2.0 ** math.floor(math.log2(min(1.0, value))) * 2.0**-24
         return max(relative, 64 * float(np.spacing(abs(self._argument.start[index]))))
 
-    def _at_first_sight(self, judge, index, analytic, numeric, left, right, rounding):
+    def _by_first_difference(self, judge, index, analytic, numeric, left, right, rounding):
         """The ``Element`` if the first difference suffices, else None."""
         error = abs(analytic - numeric)
         if numeric == left == right == 0.0:
@@ -189,7 +189,7 @@ class Elements:
         return Element(index, analytic, nearest, error, error, WRONG), ladder
 
     def _ladder(self, index, accepts=None):
-        """The ``Ladder`` of an element: from below the best step of the last, if that suffices."""
+        """The ``Ladder`` of an element; a short one around the best step of the previous ladder, if that suffices."""
         line = self._problem.line(
             self._argument, index, self._cotangents, self._base, self._noise.outputs
         )
@@ -214,7 +214,7 @@ class Elements:
         return max(ladder.error_bar, 2 * rounding / (2 * ladder.step))
 
     def _least_bar(self, index):
-        """The error bar that rounding leaves with a step as large as the element."""
+        """The error bar from rounding alone, for a step as large as the element."""
         if self._roundings is None:
             variances = sum(
                 float(np.nansum((error * cotangent) ** 2))

@@ -1,8 +1,8 @@
-"""What is wrong with a backward pass other than a value: state, undefined memory, strides, dtypes.
+"""Find defects of a backward pass other than wrong values: hidden state, uninitialised memory, strides, dtypes.
 
-The backward pass runs once more at the point, late in the check, with inputs that are not contiguous and with
-undefined memory full of NaN. If it gives the gradients of the first run, none of this matters. Otherwise the runs are
-taken apart: plain, strided, with NaN in undefined memory.
+The backward pass runs once more at the point, late in the check, with inputs that are not contiguous and with NaN in
+uninitialised memory. If it returns the gradients of the first run, it has none of these defects. Otherwise each
+condition is tested separately: plain repetition, strides, NaN in uninitialised memory.
 """
 
 import numpy as np
@@ -10,30 +10,30 @@ import numpy as np
 from .precision import UNIT_ROUNDOFFS
 from .report import Finding
 
-# How much another order of summation may change: of the largest entry of a gradient, and of those of all arguments,
-# for a gradient that is zero but for rounding. In low precision, units in the last place.
+# Differences that a different order of summation may cause: relative to the largest entry of a gradient, and, for
+# gradients that are zero up to rounding, to that of all gradients. In low precision, in units in the last place.
 _SAME, _SAME_AS_ALL = 1e-10, 1e-13
 _SAME_ULP = 100
 
 
 def findings_of(problem, cotangents, returned, analytic):
-    """The ``Finding``s of a problem, those that its adapter made included.
+    """The ``Finding``s of a problem, including those of its adapter.
 
     Args:
-        returned: the gradients of the first run, as they were returned.
-        analytic: what these arrays held then.
+        returned: the gradients of the first run, the arrays that were returned.
+        analytic: copies of these arrays, made before any later call.
     """
     found = [*_of_kept_arrays(problem, returned, analytic), *_of_dtypes(problem, returned)]
     with problem.undefined_memory():
         again = problem.gradients(cotangents, strided=True)
     floor = _floor(analytic)
     if not all(_same(one, other, floor) for one, other in zip(analytic, again, strict=True)):
-        found.append(_taken_apart(problem, cotangents, analytic, floor))
+        found.append(_isolated(problem, cotangents, analytic, floor))
     return problem.findings + found
 
 
-def _taken_apart(problem, cotangents, first, floor):
-    """The finding for gradients that differ from those of the first run."""
+def _isolated(problem, cotangents, first, floor):
+    """The finding for gradients that differ from those of the first run: tests one condition at a time."""
     plain = [_copies(problem.gradients(cotangents)) for _ in range(3)]
     for argument, one, *others in zip(problem.arguments, first, *plain, strict=True):
         if not all(_same(one, other, floor) for other in others):
@@ -43,7 +43,7 @@ def _taken_apart(problem, cotangents, first, floor):
         if not _same(one, other, floor):
             text = (
                 f"the gradient of {argument.name} differs by {_distance(one, other):.3g} for inputs and cotangents "
-                "that are equal in value and not contiguous in memory"
+                "of equal values that are not contiguous in memory"
             )
             return Finding("depends on strides", argument.name, text)
     with problem.undefined_memory():
@@ -51,26 +51,26 @@ def _taken_apart(problem, cotangents, first, floor):
     for argument, one, other in zip(problem.arguments, first, poisoned, strict=True):
         if not _same(one, other, floor):
             text = (
-                f"the gradient of {argument.name} depends on memory that was allocated and never written: "
+                f"the gradient of {argument.name} depends on uninitialised memory: "
                 "use zeros instead of empty, or fill the buffer"
             )
             return Finding("undefined buffer", argument.name, text)
-    text = "one of several equal calls gave other gradients than the rest"
+    text = "one of several calls with the same inputs gave different gradients"
     return Finding("not deterministic", None, text)
 
 
 def _of_repetition(name, first, second, third, fourth, floor):
-    """The finding for a gradient that differs from the first in later calls, of which three in a row are given."""
+    """The finding for a gradient that differs between the first call and three consecutive later ones."""
     if _shapes_agree(first, second, third, fourth):
         step = third.astype(np.float64) - second
         if _same(fourth - third, step, floor) and _is_multiple(step, first, floor):
             text = (
-                f"each call adds to the gradient of {name} that the call before left: "
+                f"each call adds to the gradient of {name} of the previous call: "
                 "return a new array, or start from zeros"
             )
             return Finding("adds into a gradient", name, text)
     if _same(second, third, floor) and _same(third, fourth, floor):
-        text = f"the gradient of {name} depends on calls at other points: something is kept from one to the next"
+        text = f"the gradient of {name} depends on earlier calls at other points: state is kept between calls"
         return Finding("keeps state", name, text)
     text = f"two calls with the same inputs give gradients of {name} that differ by {_distance(third, fourth):.3g}"
     return Finding("not deterministic", name, text)
@@ -81,7 +81,7 @@ def _copies(gradients):
 
 
 def _of_kept_arrays(problem, returned, analytic):
-    """A backward pass that writes its next gradient into the array that it returned before."""
+    """Findings for a backward pass that writes its next gradient into the array that it returned before."""
     for argument, gradient, held in zip(problem.arguments, returned, analytic, strict=True):
         if gradient is not None and not np.array_equal(gradient, held, equal_nan=True):
             text = f"a later call changes the gradient of {argument.name} returned before: return a new array"

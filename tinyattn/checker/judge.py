@@ -1,4 +1,4 @@
-"""The verdict on one element: right, wrong, or cannot tell.
+"""The verdict on one element: right, wrong, or inconclusive ("cannot tell").
 
 With the error bar b of the numeric derivative n and the rounding error t of the gradient a itself,
 
@@ -48,8 +48,8 @@ class Judge:
         """The ``Element`` with its verdict.
 
         Args:
-            index: where.
-            analytic: the gradient.
+            index: the index of the element, for the report.
+            analytic: the gradient to check.
             numeric, bar: the difference quotient and its error bar.
             rounding: the rounding error of ``analytic``.
             least_bar: the error bar that a step as large as the element would leave.

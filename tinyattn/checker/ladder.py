@@ -5,12 +5,12 @@ term: its series has even powers only, so that with T[k][0] = D(h / 4^k)
 
     T[k][c] = (16^c T[k][c-1] - T[k-1][c-1]) / (16^c - 1)
 
-has an error of order h^(2c+2). Large steps, which have little rounding error, can then be used.
+has an error of order h^(2c+2). Large steps can then be used, which have small rounding errors.
 
 The error bar of an entry is the sum of two estimates. Truncation: the largest difference between the entry and its
 three neighbours, T[k][c-1], T[k-1][c-1] and the entry below, T[k+1][c]. Since an entry is far more accurate than the
 first two, this is an upper bound, unless neighbours agree by chance. Rounding: twice that of D at the smaller step,
-which the entry multiplies by at most 1.2. The entry with the smallest bar is taken, and it has to be consistent with
+which the entry multiplies by at most 1.2. The result is the entry with the smallest error bar that is consistent with
 the difference quotients at all smaller steps, each within its own rounding error. That rejects false plateaus: a
 function that is flat at the scale of the large steps and not at the point.
 
@@ -26,15 +26,15 @@ RATIO = 4.0
 _COLUMNS = 6
 
 
-class Climb:
-    """A ladder in the making: add rows with ``step``, look at ``best``.
+class RichardsonTable:
+    """The extrapolation table T of one line: ``step`` adds a row, ``best`` returns the best entry so far.
 
     >>> import numpy as np
     >>> from tinyattn.checker.numeric import Line
-    >>> climb = Climb(Line(lambda t: [np.sin(t)], [np.array(1.0)]))
+    >>> table = RichardsonTable(Line(lambda t: [np.sin(t)], [np.array(1.0)]))
     >>> for h in (0.25, 0.0625, 0.015625, 0.00390625):
-    ...     climb.step(h)
-    >>> slope, error_bar, step = climb.best()
+    ...     table.step(h)
+    >>> slope, error_bar, step = table.best()
     >>> abs(slope - 1) < 1e-14, error_bar < 1e-10
     (True, True)
     """
@@ -46,7 +46,7 @@ class Climb:
         self.ladder = Ladder()
 
     def step(self, h):
-        """Add the row of the step ``h``, a quarter of the one before. Rows that are not finite are kept apart."""
+        """Add the row of the step ``h``, a quarter of the previous one. A row that is not finite restarts the table."""
         central, left, right, rounding = self._line.slopes(h)
         ladder = self.ladder
         for values, value in zip(
@@ -68,7 +68,7 @@ class Climb:
         self._rounding.append(rounding)
 
     def best(self):
-        """``(slope, error bar, step)`` of the best entry; the bar is infinite while there is none."""
+        """``(slope, error bar, step)`` of the best entry; the error bar is infinite if no entry is consistent."""
         candidates = [
             (self._bar(k, column), k, column)
             for k in range(1, len(self._table))
@@ -108,7 +108,7 @@ class Climb:
 
 
 def steps_between(largest, smallest):
-    """Steps from ``largest`` down to ``smallest``, each a quarter of the one before.
+    """Steps from ``largest`` down to ``smallest``, each a quarter of the previous one.
 
     >>> list(steps_between(1.0, 0.05))
     [1.0, 0.25, 0.0625]
@@ -120,7 +120,7 @@ def steps_between(largest, smallest):
 
 
 def slope_of(line, largest=0.25, smallest=1e-7, accepts=None):
-    """The ``Ladder`` of a line; it stops early where ``accepts(slope, error bar)`` holds, from the third row on.
+    """The ``Ladder`` of a line; stops early if ``accepts(slope, error bar)`` is true, from the third row on.
 
     >>> import numpy as np
     >>> from tinyattn.checker.numeric import Line
@@ -128,24 +128,24 @@ def slope_of(line, largest=0.25, smallest=1e-7, accepts=None):
     >>> abs(ladder.slope - 1) < ladder.error_bar < 1e-12
     True
     """
-    climb = Climb(line)
+    table = RichardsonTable(line)
     for row, h in enumerate(steps_between(largest, smallest)):
-        climb.step(h)
+        table.step(h)
         if accepts is not None and row >= 2:
-            slope, bar, _ = climb.best()
+            slope, bar, _ = table.best()
             if accepts(slope, bar):
                 break
-    return climb.finish()
+    return table.finish()
 
 
 def kink_at(ladder):
     """The one-sided slopes and their error ``(left, right, error)`` if the function has a kink or a jump, else None.
 
-    Where a function is smooth, the one-sided differences differ by h f'', in proportion to the step. At a kink the
-    gap stays, and every number between the two slopes is a subgradient, which an operation may return by convention.
-    At a jump the central difference grows as the step shrinks, and the error is infinite: it has no slope. So it is
-    where the function is not finite on both sides. A kink beside the point, at a distance, is not seen by
-    the steps below that distance, and is none.
+    Where a function is smooth, the one-sided differences differ by h f'', in proportion to the step. At a kink this gap
+    does not shrink, and every number between the two slopes is a subgradient, which an operation may return by
+    convention. At a jump there is no slope: the central difference grows as the step shrinks, and the returned error is
+    infinite. The error is infinite too if the function is not finite on both sides. A kink near the point does not
+    count: the gap vanishes for steps smaller than its distance.
     """
     steps = range(len(ladder.steps))
     if not any(math.isfinite(slope) for slope in ladder.slopes):
@@ -161,10 +161,10 @@ def kink_at(ladder):
         return None
     last = visible[-1]
     gap, before = gaps[last], gaps[last - 1]
-    beside = any(
+    is_near = any(
         2 * ladder.rounding[k] <= 0.01 * gap and gaps[k] < 0.5 * gap for k in steps if k > last
     )
-    if beside or not before < 2 * gap:
+    if is_near or not before < 2 * gap:
         return None
     left, right = ladder.left[last], ladder.right[last]
     drift = max(abs(left - ladder.left[last - 1]), abs(right - ladder.right[last - 1]))

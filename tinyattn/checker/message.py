@@ -1,4 +1,4 @@
-"""The text of a failed check."""
+"""The error message of a failed check."""
 
 import math
 
@@ -6,7 +6,7 @@ from .report import CANNOT_TELL, WRONG, GradcheckError, GradcheckInconclusive
 
 
 def error_of(report, op=None):
-    """The exception for a ``Report``: what is worst in it, where, and how to see it again; None if all is right."""
+    """The exception of a ``Report``: the worst defect, its place, and how to reproduce it; None if all is right."""
     if report.verdict not in (WRONG, CANNOT_TELL):
         return None
     op = op or report.culprit or report.function

@@ -1,12 +1,12 @@
-"""The rounding errors of a function and of its gradient, measured by moving the inputs in their last bits.
+"""Estimate the rounding errors of a function and of its gradient by perturbing the inputs by a few dozen ulps.
 
-Outputs: five points, evenly spaced by a few dozen units in the last place. Over such a distance a smooth function is a
-straight line, so that its second differences show rounding and nothing else: their standard deviation is sqrt(6) times
-that of a value. The median of the three is taken, so that a jump at one end does not count. Half a unit in the last
-place of the output is the least.
+Outputs: the function is evaluated at five evenly spaced points. Over such a distance a smooth function is linear, so
+that its second differences consist of rounding errors: their standard deviation is sqrt(6) times that of a value. The median
+of the three second differences is used, so that a jump at one end has no effect. The estimate is at least half an ulp
+(unit in the last place) of the output.
 
-Gradients: by how much those at these points differ from the gradient at the point itself. That is what the
-backward pass loses to rounding and to cancellation; a check cannot ask for more.
+Gradients: the largest difference between the gradients at these points and the gradient at the point itself. It is the
+accuracy that the backward pass loses to rounding and cancellation; no check can be more accurate.
 
 Source: J. J. More and S. M. Wild, "Estimating computational noise" (2011), section 3, for the difference table.
 """
@@ -22,7 +22,7 @@ _MEDIAN_TO_DEVIATION = 1.4826
 
 
 class Noise:
-    """The rounding errors at the point of a problem, measured when they are first asked for.
+    """The rounding errors at the point of a problem, measured on first access.
 
     Args:
         samples: at how many of the four points the gradient is computed. With few, a rounding error of one unit in the
@@ -30,7 +30,7 @@ class Noise:
 
     Attributes:
         outputs: for each output an array of standard deviations.
-        gradients: for each argument an array of deviations.
+        gradients: for each argument an array of absolute differences.
     """
 
     def __init__(self, problem, cotangents, base, analytic, samples=4):

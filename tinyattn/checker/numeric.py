@@ -1,10 +1,10 @@
 """Difference quotients along a line through the point, with an estimate of their rounding error.
 
 The central difference (f(x + h) - f(x - h)) / 2h errs by truncation, f''' h^2 / 6, and by rounding, sqrt(2) s / 2h
-where s is the rounding error of a value of f. ``ladder`` removes the truncation; this module keeps account of the
-rounding. The outputs are subtracted before they are contracted with the cotangents, so that those that do not depend on
-the moved element add none. An output that changes with one step is counted with all smaller ones too, where its change
-may be lost in its rounding; if no output ever changes, all are counted.
+where s is the rounding error of a value of f. ``ladder`` removes the truncation error; this module estimates the
+rounding error. The outputs are subtracted before they are contracted with the cotangents, so that outputs that do not
+depend on the moved element add no error. An output that changes with one step counts for all later, smaller steps too,
+where rounding may hide its change; if no output ever changes, all count.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ class Line:
         cotangents: one array for each of them.
         base: the values at the point, if they are known already.
         noise: the rounding error of each output, as arrays; half a unit in the last place if not given.
-        moving: the error of the contraction that comes from rounding of the moved inputs.
-        moved: by how much a distance moves the input once that is rounded; as given if not given.
+        moving: the error of the contraction from rounding the moved inputs.
+        moved: a function from a distance to the distance that the rounded input moves; the identity if not given.
 
     >>> line = Line(lambda t: [np.array([t**2 + 3 * t])], [np.array([2.0])])
     >>> line.slope(1.0, -1.0)
@@ -90,7 +90,7 @@ class Line:
                 difference = high - low
                 terms = difference * cotangent
                 part = float(terms.sum())
-                if part != part:  # NaN: inf - inf, of outputs that do not change
+                if part != part:  # NaN: inf - inf, from infinite outputs that do not change
                     difference = np.where(high == low, 0.0, difference)
                     terms = difference * cotangent
                     part = float(terms.sum())
@@ -111,7 +111,8 @@ class Line:
         return self._unit * (2 * sum(squares)) ** 0.5
 
     def _output_errors(self):
-        """What the rounding of each output adds to the contraction, in units of the largest, ``_unit``."""
+        """The error of the contraction from rounding each output, in units of the largest (``_unit``), which keeps the
+        squares within range."""
         noise = self._noise or [UNIT_ROUNDOFF * np.abs(value) for value in self.base]
         with np.errstate(all="ignore"):
             errors = [np.abs(e * c) for e, c in zip(noise, self._cotangents, strict=True)]

@@ -1,7 +1,7 @@
 """A ``Report`` as an HTML page: one file without network access, readable on a phone.
 
 For each argument it shows the worst elements in error bars and the step curve of the worst: the distance of the
-difference quotient from the extrapolated slope against the step, with the error bar as a band.
+difference quotient from the extrapolated slope, as a function of the step, with the error bar as a band.
 """
 
 import html
@@ -63,7 +63,7 @@ def report_page(report):
 {_findings(report)}
 {_message(report)}
 {arguments}
-<h2>To see it again</h2>
+<h2>Reproduce</h2>
 <pre>{html.escape(report.call)}</pre>
 </main>
 </body>
@@ -76,7 +76,7 @@ def _summary(report):
     wrong = sum(argument.failures for argument in report.arguments)
     unsure = sum(argument.unsure for argument in report.arguments)
     parts = [f"{checked:,} {'elements' if report.mode == 'full' else 'directions'} checked"]
-    parts += [f"{wrong:,} wrong"] * bool(wrong) + [f"{unsure:,} cannot be told"] * bool(unsure)
+    parts += [f"{wrong:,} wrong"] * bool(wrong) + [f"{unsure:,} inconclusive"] * bool(unsure)
     if report.culprit:
         parts.append(f"{report.culprit} is wrong on its own")
     parts.append(f"{report.evaluations:,} evaluations in {report.seconds:.1f} s")
@@ -88,7 +88,7 @@ def _findings(report):
         return ""
     items = "\n".join(
         f"<li><strong>{html.escape(finding.kind)}</strong>: {html.escape(finding.text)}"
-        f"{'' if finding.is_error else ' (the values are right all the same)'}</li>"
+        f"{'' if finding.is_error else ' (the values are right)'}</li>"
         for finding in report.findings
     )
     return f"<h2>Findings</h2>\n<ul>\n{items}\n</ul>"
@@ -103,7 +103,7 @@ def _argument(argument):
     shape = " x ".join(map(str, argument.shape)) or "scalar"
     facts = [f"{argument.dtype}, {shape}", f"{argument.checked:,} checked"]
     facts += [f"{argument.failures:,} wrong"] * bool(argument.failures)
-    facts += [f"{argument.unsure:,} cannot be told"] * bool(argument.unsure)
+    facts += [f"{argument.unsure:,} inconclusive"] * bool(argument.unsure)
     facts += ["at least half of the elements are wrong"] * argument.half_wrong
     facts += [] if argument.has_influence else ["it has no influence on the outputs"]
     facts += [] if argument.precision is None else [str(argument.precision)]

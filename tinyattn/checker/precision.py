@@ -1,4 +1,4 @@
-"""Low-precision gradients against float64: how far rounding explains the difference.
+"""Compare low-precision gradients with float64 gradients: does rounding explain the difference?
 
 The function at a float64 copy of the point, with the same cotangents, gives the exact gradient, which the differences
 have checked. A low-precision gradient may differ from it by an error budget. Every operation of a backward pass rounds
@@ -56,7 +56,7 @@ def measure_precision(low, exact, low_cotangents, cotangents):
 
 
 def _spread(exact, cotangents, truth, unit):
-    """By how much the exact gradients change when inputs and cotangents change by a relative ``unit``."""
+    """s: the largest change of the exact gradients over random relative changes of inputs and cotangents by ``unit``."""
     random = np.random.default_rng(0)
     spread = [np.zeros(argument.shape) for argument in exact.arguments]
     try:
@@ -75,7 +75,7 @@ def _spread(exact, cotangents, truth, unit):
 
 
 def _precision(name, coarsest, gradient, true, spread, factor):
-    """The ``Precision`` of one argument; its worst element is the one farthest over its budget."""
+    """The ``Precision`` of one argument; its worst element has the largest ratio of error to budget."""
     if true is None or true.size == 0:
         return Precision(name, 0.0, 0.0)
     unit = UNIT_ROUNDOFFS[coarsest]

@@ -1,8 +1,7 @@
-"""What the checker knows of a function: its arguments at one point, its values and its gradients there.
+"""The interface between the checker and a framework: a function at one point, its values and its gradients.
 
-A framework is connected by a subclass of ``Problem``, in a module of its own. Everything that the checker does, it does
-through this interface: it moves elements of the working copies ``argument.array`` and asks for ``values()`` and
-``gradients(cotangents)``, as NumPy arrays.
+Each framework has a subclass of ``Problem``. The checker uses a function through this interface only: it moves
+elements of the working copies ``argument.array`` and calls ``values()`` and ``gradients(cotangents)``, which return NumPy arrays.
 """
 
 import contextlib
@@ -16,10 +15,13 @@ from .numeric import Line
 class Argument:
     """One array whose gradient is checked.
 
-    ``start`` is the point, a NumPy array. ``array`` is the working copy, which the checker moves. Its elements do not
-    overlap in memory (in an expanded input one element would move in several places), but the order of its axes is
-    kept, so that a transposed input stays so. ``precision`` is the name of the dtype that the function gets: that of
-    ``start``, unless NumPy has no such dtype, as for bfloat16, and ``start`` is wider.
+    Attributes:
+        start: the point, a NumPy array.
+        array: the working copy, on the function's device, which the checker moves. Its elements do not overlap in
+            memory (in a broadcast input, one element would move in several places). The order of the axes in memory
+            is that of the input: a transposed input remains transposed.
+        precision: the name of the dtype that the function receives. ``start`` has that dtype, or a wider one if NumPy
+            has none, as for bfloat16.
 
     >>> argument = Argument("x", np.array([1.0, 2.0]))
     >>> argument.move((1,), 0.5)
@@ -41,7 +43,8 @@ class Argument:
         return itertools.product(*map(range, self.start.shape))
 
     def move(self, place, distance):
-        """Move to a distance from the start: one element (an index as ``place``), or all along a direction."""
+        """Set the working copy to start + distance: one element (``place`` is its index), or all along a direction
+        (``place`` is an array)."""
         if isinstance(place, tuple):
             self.array[place] = self.start[place] + distance
         else:
@@ -55,7 +58,7 @@ class Argument:
             self.array[...] = self._to_device(self.start.copy())
 
     def unchanged(self):
-        """Whether the working copy still holds the start."""
+        """Whether the working copy equals the start, bit for bit."""
         held = self._to_host()
         return held.shape == self.start.shape and held.tobytes() == self.start.tobytes()
 
@@ -75,7 +78,7 @@ class Problem:
         order: 1, or 2 for a function that is itself a gradient.
         arguments: the ``Argument``s, in the order of the gradients.
         evaluations: how often the function was called.
-        findings: ``Finding``s that the adapter made while it ran the function; see ``result``.
+        findings: the ``Finding``s of the adapter from running the function; see ``findings.py``.
     """
 
     name = "function"
@@ -96,7 +99,7 @@ class Problem:
 
         Args:
             cotangents: one NumPy array for each output.
-            strided: pass inputs and cotangents that are equal in value but not contiguous, if the framework has such.
+            strided: pass inputs and cotangents of equal values that are not contiguous, if the framework supports it.
         """
         raise NotImplementedError
 
@@ -109,11 +112,11 @@ class Problem:
         raise ValueError(f"order=2 is not available for {self.name}: check it with order=1")
 
     def operations(self):
-        """The names of the operations that the function runs, where the framework tells."""
+        """The names of the operations that the function runs; none if the framework does not report them."""
         return ()
 
     def culprit(self, cotangents):
-        """The name of the first operation whose own gradient is wrong, where the framework can tell; else None."""
+        """The name of the first operation whose own gradient is wrong; None if that cannot be determined."""
         return None
 
     def running(self):
@@ -121,13 +124,13 @@ class Problem:
         return contextlib.nullcontext()
 
     def undefined_memory(self):
-        """A context manager in which memory that was allocated but not written holds NaN, if that can be arranged."""
+        """A context manager in which uninitialised memory is NaN, if the framework allows it."""
         return contextlib.nullcontext()
 
     def line(self, argument, index, cotangents, base=None, noise=None):
-        """The values as one element moves, as a ``Line``.
+        """The function of one element, a ``Line``.
 
-        ``base`` and ``noise`` are the values at the point and their rounding errors, where they are known.
+        ``base`` and ``noise`` are the values at the point and their rounding errors, if known.
         """
         start = argument.start[index]
 
@@ -144,7 +147,7 @@ class Problem:
         return Line(values, cotangents, base, noise, moved=moved)
 
     def line_along(self, directions, cotangents, base=None, noise=None, moving=0.0):
-        """The values as all arguments move, each along its direction, as a ``Line``; see there for ``moving``."""
+        """The function along one direction for each argument, a ``Line``, which documents ``moving``."""
 
         def values(distance):
             try:

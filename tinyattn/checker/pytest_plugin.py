@@ -1,12 +1,12 @@
-"""The pytest plugin: a fixture ``assert_gradients`` for gradient tests, seeded and reported.
+"""The pytest plugin: the fixture ``assert_gradients`` for gradient tests, with a seed and a summary.
 
     def test_softplus(assert_gradients):
         x = assert_gradients.random.standard_normal((3, 4))
         assert_gradients((softplus, softplus_backward), x)
 
-Each run of pytest draws a seed of its own, for inputs and cotangents. A failure says how to see it again with
-``--gradcheck-seed``. The last lines of the run count the functions, and the XML of ``--junit-xml`` holds a property
-``gradcheck`` for each.
+Each run of pytest draws a new seed for inputs and cotangents. The report of a failure has the command that reproduces it
+with ``--gradcheck-seed``. The summary counts the verdicts, and the XML of ``--junit-xml`` has a property ``gradcheck``
+for each check.
 """
 
 import os
@@ -21,11 +21,11 @@ _PROPERTY = "gradcheck"
 
 
 class AssertGradients:
-    """What the fixture ``assert_gradients`` is: to be called, and with a stream of random numbers.
+    """The value of the fixture ``assert_gradients``: a callable with a random generator.
 
     Attributes:
-        seed: that of the run.
-        random: a NumPy generator of this test's own, whatever other tests draw.
+        seed: the seed of the pytest run.
+        random: a NumPy generator for this test, independent of other tests.
     """
 
     def __init__(self, item, seed):
@@ -46,7 +46,7 @@ class AssertGradients:
             The ``Report``.
 
         Raises:
-            GradcheckError: if a gradient is wrong; ``GradcheckInconclusive`` if some cannot be told and none is wrong.
+            GradcheckError: if a gradient is wrong; ``GradcheckInconclusive`` if none is wrong and some are inconclusive.
         """
         __tracebackhide__ = True
         settings = {"seed": self.seed, "find_fault": True, **settings}
@@ -83,7 +83,7 @@ def pytest_addoption(parser):
         "--gradcheck-seed",
         type=int,
         metavar="N",
-        help="seed of assert_gradients, as a failure shows it; a new one in each run by default",
+        help="seed of assert_gradients, as reported by a failure; by default a new one in each run",
     )
 
 
@@ -99,7 +99,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
-    """Give a worker of pytest-xdist the seed of the run."""
+    """Send the seed of the run to a worker of pytest-xdist."""
     node.workerinput["gradcheck_seed"] = node.config.option.gradcheck_seed
 
 
@@ -108,7 +108,7 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.failed and any(name == _PROPERTY for name, _ in item.user_properties):
         seed = item.config.option.gradcheck_seed
-        again = f"to see it again: pytest {item.nodeid!r} --gradcheck-seed {seed}"
+        again = f"to reproduce: pytest {item.nodeid!r} --gradcheck-seed {seed}"
         report.sections.append(("gradcheck", again))
 
 
@@ -121,6 +121,6 @@ def pytest_terminal_summary(terminalreporter, config):
                     if name == _PROPERTY:
                         counts[value.partition(":")[0]] += 1
     if any(counts.values()):
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
         seed = config.option.gradcheck_seed
-        terminalreporter.write_line(f"gradcheck: {told}; --gradcheck-seed {seed}")
+        terminalreporter.write_line(f"gradcheck: {summary}; --gradcheck-seed {seed}")

@@ -18,8 +18,8 @@ class GradcheckError(RuntimeError):
     Attributes:
         op: the wrong primitive, if one could be identified, else the name of the function.
         argument: the argument whose gradient is wrong, as an expression such as ``inputs[0]``.
-        index: where in that argument; None for a random direction.
-        numeric, analytic: the two values there.
+        index: the index of the worst element in that argument; None for a random direction.
+        numeric, analytic: the difference quotient and the gradient there.
         error_bar: the estimated error of ``numeric``.
         seed: the seed of the cotangent (and of the directions).
         call: the call that reproduces the error.
@@ -72,13 +72,13 @@ class Kink:
 
 @dataclass
 class Finding:
-    """Something wrong with a backward pass other than a value.
+    """A defect of a backward pass other than a wrong value.
 
     Attributes:
         kind: a fixed phrase, one of ``KINDS``.
         argument: the argument it concerns, or None.
         text: one sentence for the user.
-        is_error: False for what is bad practice but gives right gradients.
+        is_error: False for bad practice that gives right gradients.
     """
 
     kind: str
@@ -107,15 +107,15 @@ class Finding:
 
 @dataclass
 class Element:
-    """The gradient at one element, or along one random direction, against the difference quotient there.
+    """The gradient at one element, or along one random direction, and the difference quotient that it is compared with.
 
     Attributes:
-        index: where in the argument; None for a random direction.
+        index: its index in the argument; None for a random direction.
         analytic: the gradient to check.
         numeric, error_bar: the difference quotient, and the estimate of its error.
         allowed: the largest |analytic - numeric| that is not called wrong.
         verdict: "right", "wrong" or "cannot tell".
-        reason: why it cannot be told.
+        reason: why the verdict is "cannot tell".
     """
 
     index: tuple | None
@@ -141,7 +141,7 @@ class Element:
 
     @property
     def factor(self):
-        """analytic / numeric, or None where that says nothing."""
+        """analytic / numeric, or None if that is undefined or infinite."""
         if not self.numeric or not math.isfinite(self.analytic / self.numeric):
             return None
         return self.analytic / self.numeric
@@ -196,7 +196,7 @@ class Ladder:
 
 @dataclass
 class Precision:
-    """A low-precision gradient against the gradient in float64, in units in the last place (ulp).
+    """The error of a low-precision gradient relative to float64, in units in the last place (ulp).
 
     Attributes:
         dtype: the low precision.
@@ -228,7 +228,7 @@ class ArgumentReport:
     whose exact value is zero.
 
     Attributes:
-        checked, failures, unsure: how many elements or directions were checked, are wrong, cannot be told.
+        checked, failures, unsure: number of elements or directions that were checked, are wrong, are inconclusive.
         worst: up to 5 ``Element``s, the worst first.
         ladder: the ``Ladder`` of the first of them.
         directions: how many random directions were checked instead of elements (``mode="fast"``); 0 for elements.
@@ -300,7 +300,7 @@ class Report:
 
     @property
     def passed(self):
-        """Whether nothing is wrong; see ``verdict`` for what cannot be told."""
+        """Whether nothing is wrong; some gradients may be inconclusive (see ``verdict``)."""
         return self.verdict != WRONG
 
     @property
@@ -337,7 +337,7 @@ class Report:
         return _plain(document)
 
     def error(self, op=None):
-        """The ``GradcheckError``, or ``GradcheckInconclusive``, that says what is wrong; None if nothing is."""
+        """The ``GradcheckError`` or ``GradcheckInconclusive`` of this report; None if all gradients are right."""
         from .message import error_of
 
         return error_of(self, op)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Of the elements of an argument's gradient that are called wrong or unsure, this many are kept in the report.
+# Number of elements of an argument that its report lists, the worst first.
 LISTED = 5
 
 
@@ -46,12 +46,12 @@ class Settings:
 
     @property
     def tolerances(self):
-        """``(rtol, atol)`` if any is given, the other one by its old default; else None: error bars decide."""
+        """``(rtol, atol)`` if either is given, with a default for the other; None if error bars decide."""
         if self.rtol is None and self.atol is None:
             return None
         return 1e-5 if self.rtol is None else self.rtol, 1e-7 if self.atol is None else self.atol
 
 
 def generator(seed, purpose):
-    """A random stream of its own for each purpose: the cotangent must not equal inputs drawn from the same seed."""
+    """A random generator for one purpose: the cotangent must not equal inputs drawn from the same seed."""
     return np.random.default_rng([seed, *purpose.encode()])

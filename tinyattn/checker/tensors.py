@@ -1,7 +1,7 @@
-"""Functions of tinyattn tensors as problems: of first order, and their gradients as problems of second order.
+"""Problems for functions of tinyattn tensors, of first order and of second order (gradients of gradients).
 
-The user's tensors are never written to. The parameters of a module use the working copies during the check and get
-their own arrays back after it. This is the only module of the checker that uses private attributes of a Tensor.
+The user's tensors are never written to. The parameters of a module use the working copies during the check; their own
+arrays are restored after it. This is the only module of the checker that uses private attributes of a Tensor.
 """
 
 import contextlib
@@ -139,9 +139,9 @@ class FirstOrder(Problem):
 
 
 class SecondOrder(Problem):
-    """The gradient as a function of the arguments and of the cotangents; it is differentiated by both.
+    """The gradient as a function of the arguments and the cotangents, differentiated with respect to both.
 
-    Its values come from an ordinary backward pass, with kernels; its gradients from a recorded one, by the rules.
+    Its values come from an ordinary backward pass, with kernels; its gradients from a recorded one, with the rules.
     """
 
     order = 2
@@ -203,7 +203,7 @@ def _on_host(gradients):
 
 
 def outputs_of(result):
-    """The floating-point tensors in what a function returned."""
+    """The floating-point tensors in the result of a function."""
     leaves = flatten(result, "output")
     outputs = [leaf for _, leaf in leaves if isinstance(leaf, Tensor) and leaf.dtype.kind in "fc"]
     if not outputs:
@@ -245,7 +245,7 @@ def named_parameters(params):
 
 @contextlib.contextmanager
 def parameters_swapped(arguments):
-    """Parameters hold the working copies inside the block, and their own arrays after it."""
+    """Parameters have the working copies as data in a ``with`` block, and their own arrays after it."""
     swapped = [argument for argument in arguments if argument.parameter is not None]
     own = [(a.parameter, a.parameter._data, a.parameter._requires_grad) for a in swapped]
     try:
