@@ -1,9 +1,9 @@
 """Estimate the rounding errors of a function and of its gradient by perturbing the inputs by a few dozen ulps.
 
 Outputs: the function is evaluated at five evenly spaced points. Over such a distance a smooth function is linear, so
-that its second differences consist of rounding errors: their standard deviation is sqrt(6) times that of a value. The median
-of the three second differences is used, so that a jump at one end has no effect. The estimate is at least half an ulp
-(unit in the last place) of the output.
+that its second differences consist of rounding errors: their standard deviation is sqrt(6) times that of a value. The
+median of the three second differences is used, so that a jump at one end has no effect. The estimate is at least half
+an ulp (unit in the last place) of the output.
 
 Gradients: the largest difference between the gradients at these points and the gradient at the point itself. It is the
 accuracy that the backward pass loses to rounding and cancellation; no check can be more accurate.

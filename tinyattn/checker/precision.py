@@ -56,7 +56,7 @@ def measure_precision(low, exact, low_cotangents, cotangents):
 
 
 def _spread(exact, cotangents, truth, unit):
-    """s: the largest change of the exact gradients over random relative changes of inputs and cotangents by ``unit``."""
+    """s: the largest change of the exact gradients over random relative changes of inputs and cotangents."""
     random = np.random.default_rng(0)
     spread = [np.zeros(argument.shape) for argument in exact.arguments]
     try:

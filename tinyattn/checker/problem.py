@@ -1,7 +1,8 @@
 """The interface between the checker and a framework: a function at one point, its values and its gradients.
 
 Each framework has a subclass of ``Problem``. The checker uses a function through this interface only: it moves
-elements of the working copies ``argument.array`` and calls ``values()`` and ``gradients(cotangents)``, which return NumPy arrays.
+elements of the working copies ``argument.array`` and calls ``values()`` and ``gradients(cotangents)``, which return
+NumPy arrays.
 """
 
 import contextlib

@@ -4,9 +4,9 @@
         x = assert_gradients.random.standard_normal((3, 4))
         assert_gradients((softplus, softplus_backward), x)
 
-Each run of pytest draws a new seed for inputs and cotangents. The report of a failure has the command that reproduces it
-with ``--gradcheck-seed``. The summary counts the verdicts, and the XML of ``--junit-xml`` has a property ``gradcheck``
-for each check.
+Each run of pytest draws a new seed for inputs and cotangents. The report of a failure has the command that reproduces
+it with ``--gradcheck-seed``. The summary counts the verdicts, and the XML of ``--junit-xml`` has a property
+``gradcheck`` for each check.
 """
 
 import os
@@ -46,7 +46,7 @@ class AssertGradients:
             The ``Report``.
 
         Raises:
-            GradcheckError: if a gradient is wrong; ``GradcheckInconclusive`` if none is wrong and some are inconclusive.
+            GradcheckError: if a gradient is wrong; ``GradcheckInconclusive`` if some are inconclusive.
         """
         __tracebackhide__ = True
         settings = {"seed": self.seed, "find_fault": True, **settings}
