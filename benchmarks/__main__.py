@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME [--quick] [--one-core] [--json FILE]``; without a name it lists them."""
+"""``python -m benchmarks NAME [--quick] [--one-core] [--json FILE]``; lists the benchmarks if there is no name."""
 
 import argparse
 import importlib
@@ -18,9 +18,9 @@ def run(name, quick=False, output=None, one_core=False):
 
     Args:
         name: one of ``NAMES``.
-        quick: fewer and smaller measurements, to see that everything works.
+        quick: fewer and smaller measurements, as a smoke test.
         output: path of the JSON file; by default ``NAME.json`` in ``benchmarks/results``.
-        one_core: keep every contestant to one core and take the processor's time: what a busy machine can measure.
+        one_core: restrict all contestants to one core and measure CPU time, for a machine under load.
     """
     if name not in NAMES:
         print(f"unknown benchmark {name!r}: expected one of {', '.join(NAMES)}", file=sys.stderr)
@@ -38,10 +38,10 @@ def run(name, quick=False, output=None, one_core=False):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="?", help="which one")
+    parser.add_argument("name", nargs="?", help="name of the benchmark")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller measurements")
-    parser.add_argument("--one-core", action="store_true", help="processor time on one core")
-    parser.add_argument("--json", metavar="FILE", help="where the results go")
+    parser.add_argument("--one-core", action="store_true", help="CPU time on one core")
+    parser.add_argument("--json", metavar="FILE", help="file for the results")
     given = parser.parse_args(arguments)
     if given.name is None:
         for name, meaning in NAMES.items():

@@ -9,7 +9,7 @@ HEAD_DIM = 64
 
 
 def heads_for(length):
-    """As many heads as give some work; at length 16384, where memory counts, a single one."""
+    """The number of heads, for a similar amount of work at each length; one at 16384, where memory is of interest."""
     return 1 if length == max(LENGTHS) else max(2, min(64, 2**25 // length**2))
 
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and what its cores could do at most."""
+"""Description of the machine, and its peak performance."""
 
 import os
 import platform
@@ -8,9 +8,11 @@ from importlib import metadata
 
 import numpy as np
 
+from tinyattn.train.parallel import available_cores
+
 
 def describe_machine():
-    """A dict of what a figure depends on."""
+    """The hardware, load and versions that measurements depend on, as a dict."""
     versions = {}
     for package in ("numpy", "torch", "jax"):
         try:
@@ -26,11 +28,6 @@ def describe_machine():
     }
 
 
-def available_cores():
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
 def _processor():
     try:
         with open("/proc/cpuinfo") as file:
@@ -40,7 +37,7 @@ def _processor():
 
 
 def sgemm_peak(size=2048, repetitions=7):
-    """GFLOP a second of one large float32 matrix product on all cores: the ceiling of everything here."""
+    """GFLOP/s of a large float32 matrix product on all cores, the upper bound for all benchmarks."""
     random = np.random.default_rng(0)
     x, y = (random.standard_normal((size, size), dtype=np.float32) for _ in range(2))
     out = np.empty_like(x)

@@ -1,4 +1,4 @@
-"""Contestants in processes of their own that take turns."""
+"""Run contestants in their own processes, in turns, and print tables."""
 
 import json
 import statistics
@@ -6,19 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .machine import available_cores
+from tinyattn.train.parallel import available_cores
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 class Contestant:
-    """A process that has set up ``module.CONTESTANTS[name](**options)`` and runs it when told to.
-
-    What is set up is a function of no arguments; how long each call took comes back.
+    """A process that sets up the function ``module.CONTESTANTS[name]()(**options)``, and calls and times it on request.
 
     Attributes:
-        missing: why it cannot take part, or None.
-        base_megabytes: memory after the imports, before anything was set up.
+        missing: the reason why it cannot run, or None.
+        base_megabytes: memory after the imports, before the setup.
     """
 
     def __init__(self, module, name, options):
@@ -35,7 +33,7 @@ class Contestant:
         self.megabytes = None
 
     def take_turn(self, calls):
-        """Make ``calls`` calls."""
+        """Call the function ``calls`` times."""
         self._process.stdin.write(f"{calls}\n")
         self._process.stdin.flush()
         answer = self._receive()
@@ -47,17 +45,17 @@ class Contestant:
         for line in self._process.stdout:
             if line.startswith("{"):
                 return json.loads(line)
-        raise RuntimeError(f"{self.name} ended before it answered: its error is above")
+        raise RuntimeError(f"{self.name} exited without a result: its error is above")
 
     def close(self):
-        """End the process."""
+        """Stop the process."""
         self._process.stdin.close()
         self._process.wait()
 
     def result(self):
-        """Median, fastest and slowest call in milliseconds; the most memory in MB, in all and over the imports.
+        """Median, fastest and slowest call in milliseconds; peak memory in MB, in total and above the imports.
 
-        With ``--one-core`` the time is the processor's, which other programs on the machine do not take part in.
+        With ``--one-core``, CPU time is measured, which does not depend on the load of the machine.
         """
         seconds = self.processor_seconds if available_cores() == 1 else self.seconds
         milliseconds = sorted(1e3 * second for second in seconds)
@@ -72,21 +70,21 @@ class Contestant:
 
 
 def race(module, names, options, rounds, calls):
-    """Let contestants take turns, ``rounds`` times ``calls`` calls each.
+    """Run contestants in turns, ``rounds`` rounds of ``calls`` calls each.
 
     Args:
-        module: the module in ``benchmarks`` that has the table ``CONTESTANTS``.
-        names: who takes part; the first is what the others are compared with.
-        options: dict that JSON can hold, given to each.
+        module: the module in ``benchmarks`` with the table ``CONTESTANTS``.
+        names: names of contestants; the others are compared with the first.
+        options: dict of keyword arguments that JSON can represent.
 
     Returns:
-        ``{name: result}``; for one that is missing, ``{"missing": why}``.
+        ``{name: result}``, or ``{"missing": reason}`` for a contestant that cannot run.
     """
     results, present = {}, []
     for name in names:
         contestant = Contestant(module, name, options)
         if contestant.missing:
-            print(f"  {name} is left out: {contestant.missing}")
+            print(f"  skipping {name}: {contestant.missing}")
             results[name] = {"missing": contestant.missing}
             contestant.close()
         else:
@@ -108,7 +106,7 @@ def race(module, names, options, rounds, calls):
 
 
 def print_table(title, header, rows):
-    """A table on standard output, numbers to three digits."""
+    """Print a table, with numbers to three digits."""
     cells = [[_cell(value) for value in row] for row in [header, *rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     print(f"\n{title}")

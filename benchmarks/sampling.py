@@ -1,4 +1,4 @@
-"""Characters a second when a GPT of 4 layers, 4 heads and 128 channels writes."""
+"""Sampling speed of a GPT of 4 layers, 4 heads and 128 channels, in characters per second."""
 
 import numpy as np
 
@@ -88,6 +88,6 @@ def run(quick=False):
             one["characters_per_second"] = length / one["median_ms"] * 1e3
             one["times_slower"] = one["median_ms"] / own["median_ms"]
             rows.append([name, one["characters_per_second"], one["times_slower"]])
-    title = f"writing {length} characters from an empty start"
-    print_table(title, ["", "characters a second", "times slower"], rows)
+    title = f"sampling {length} characters from an empty prompt"
+    print_table(title, ["", "characters per second", "times slower"], rows)
     return {"length": length, "results": results}

@@ -1,4 +1,4 @@
-"""What recording and walking one operation costs, beyond its arithmetic."""
+"""Overhead of recording and differentiating one operation, beyond its arithmetic."""
 
 import numpy as np
 
@@ -7,56 +7,42 @@ from .race import print_table, race
 OPERATIONS = 1000
 
 
-def start_numpy():
-    def start():
-        x, y = np.ones((2, 2), np.float32), np.ones((2, 2), np.float32)
-
-        def call():
-            z = x
-            for _ in range(OPERATIONS):
-                z = z + y
-
-        return call
-
-    return start
+def add_repeatedly(x, y):
+    for _ in range(OPERATIONS):
+        x = x + y
+    return x
 
 
-def tinyattn(record=True, backward=False):
+def numpy():
+    ones = np.ones((2, 2), np.float32)
+    return lambda: lambda: add_repeatedly(ones, ones)
+
+
+def tinyattn(**options):
     import tinyattn as ta
 
-    def start():
-        x = ta.tensor(np.ones((2, 2), np.float32), requires_grad=True)
-        y = ta.tensor(np.ones((2, 2), np.float32), requires_grad=True)
-
-        def call():
-            with ta.set_grad_enabled(record):
-                z = x
-                for _ in range(OPERATIONS):
-                    z = z + y
-            if backward:
-                x.grad = y.grad = None
-                z.backward(np.ones((2, 2), np.float32))
-
-        return call
-
-    return start
+    return recorded(ta, **options)
 
 
-def torch_eager(record=True, backward=False):
+def torch(**options):
     import torch
 
+    torch.set_num_threads(1)
+    return recorded(torch, **options)
+
+
+def recorded(library, record=True, backward=False):
+    """A contestant that adds tensors of ``library``; both libraries have the same names for this."""
+
     def start():
-        torch.set_num_threads(1)
-        x, y = torch.ones((2, 2), requires_grad=True), torch.ones((2, 2), requires_grad=True)
+        x, y = (library.ones((2, 2), requires_grad=True) for _ in range(2))
 
         def call():
-            with torch.set_grad_enabled(record):
-                z = x
-                for _ in range(OPERATIONS):
-                    z = z + y
+            with library.set_grad_enabled(record):
+                z = add_repeatedly(x, y)
             if backward:
                 x.grad = y.grad = None
-                z.backward(torch.ones((2, 2)))
+                z.backward(library.ones((2, 2)))
 
         return call
 
@@ -67,18 +53,18 @@ CONTESTANTS = {
     "tinyattn, forward and backward": lambda: tinyattn(backward=True),
     "tinyattn, recorded": tinyattn,
     "tinyattn, not recorded": lambda: tinyattn(record=False),
-    "numpy": start_numpy,
-    "torch, forward and backward": lambda: torch_eager(backward=True),
-    "torch, recorded": torch_eager,
+    "numpy": numpy,
+    "torch, forward and backward": lambda: torch(backward=True),
+    "torch, recorded": torch,
 }
 
 
 def run(quick=False):
     results = race("tape", list(CONTESTANTS), {}, 2 if quick else 5, 5)
     rows = []
-    for name, one in results.items():
-        if "missing" not in one:
-            one["microseconds_per_operation"] = 1e3 * one["median_ms"] / OPERATIONS
-            rows.append([name, one["microseconds_per_operation"]])
-    print_table("adding two 2 x 2 matrices", ["", "microseconds an operation"], rows)
+    for name, result in results.items():
+        if "missing" not in result:
+            result["microseconds_per_operation"] = 1e3 * result["median_ms"] / OPERATIONS
+            rows.append([name, result["microseconds_per_operation"]])
+    print_table("adding two 2 x 2 matrices", ["", "microseconds per operation"], rows)
     return {"results": results}

@@ -1,7 +1,7 @@
-"""Whole programs from start to end: tinyattn's default recipe against nanoGPT's in PyTorch, on Tiny Shakespeare.
+"""Complete training programs: tinyattn's default recipe and nanoGPT's in PyTorch, on Tiny Shakespeare.
 
-nanoGPT's recipe comes to about 1.9 nats a character on the validation part after its 2000 steps; tinyattn's default
-one in 300. Both losses are those of the whole validation part, and both times include the start of Python.
+nanoGPT's recipe reaches about 1.9 nats per character on the validation split in 2000 steps, tinyattn's default in 300.
+Losses are measured on the complete validation split; times include the startup of Python.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from .race import ROOT, print_table
 
 
 def timed(command):
-    """Run a program; returns its seconds and its output."""
+    """Run a program; returns its run time in seconds and its output."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, text=True, check=True, stdout=subprocess.PIPE
@@ -45,7 +45,7 @@ def run(quick=False):
 
     programs = {"tinyattn": (run_tinyattn, 300), "torch, nanoGPT's recipe": (run_torch, 2000)}
     if importlib.util.find_spec("torch") is None:
-        print("  torch is not installed, and left out")
+        print("  skipping torch: it is not installed")
         programs.popitem()
     measured = {name: [] for name in programs}
     with tempfile.TemporaryDirectory() as folder:
@@ -63,5 +63,5 @@ def run(quick=False):
         results[name] = {"seconds": seconds, "validation_loss": loss, "ratio": own / seconds}
         rows.append([name, seconds, loss, own / seconds])
     header = ["", "seconds", "validation loss", "ratio"]
-    print_table("whole programs; ratio: tinyattn's time over it", header, rows)
+    print_table("complete programs; ratio: tinyattn's time divided by the program's", header, rows)
     return {"results": results}

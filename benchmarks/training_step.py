@@ -98,10 +98,10 @@ CONTESTANTS = {
 
 
 def floating_point_operations(layers, heads, dim, block_size, batch):
-    """Those of a step's matrix products, in GFLOP: three times the forward pass; a causal mask halves attention."""
+    """GFLOP of the matrix products of a step: three times the forward pass; a causal mask halves attention."""
     tokens = batch * block_size
     linear = layers * 12 * dim * dim + dim * 65
-    attention = layers * block_size * dim  # scores and mixture, half of them masked
+    attention = layers * block_size * dim  # scores and weighted sums, half of them masked
     return 3 * 2 * tokens * (linear + attention) / 1e9
 
 
@@ -121,7 +121,7 @@ def run(quick=False):
         result["sizes"][size] = {"options": options, "gflop": work, "results": results}
         columns = ("median_ms", "fastest_ms", "ratio", "share_of_peak", "peak_mb_over_imports")
         print_table(
-            f"a training step, {size}; ratio: tinyattn's median over the peer's; memory in MB over the imports",
+            f"a training step, {size}; ratio: tinyattn's median over the peer's; memory in MB above the imports",
             ["", *columns],
             [[name, *(one.get(column) for column in columns)] for name, one in results.items()],
         )

@@ -1,1 +1,1 @@
-"""The same model and training step in other libraries, each at its best settings."""
+"""The same model and training step in other libraries, each with its fastest settings."""

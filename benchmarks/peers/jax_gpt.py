@@ -1,4 +1,4 @@
-"""GPT in JAX: the same model and step as one compiled function, with AdamW written out."""
+"""GPT in JAX: model and training step as one compiled function, with its own AdamW."""
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ def loss_of(parameters, ids, targets, layers, heads):
 
 
 def make_step(layers, heads):
-    """The compiled step: (parameters, moments, number, ids, targets) -> the first two anew, and the loss."""
+    """The compiled step: (parameters, moments, number, ids, targets) -> new parameters and moments, and the loss."""
 
     def step(parameters, moments, number, ids, targets):
         loss, gradients = jax.value_and_grad(loss_of)(parameters, ids, targets, layers, heads)

@@ -1,7 +1,7 @@
-"""A whole program: nanoGPT's recipe for a laptop's CPU, in PyTorch, on a text; prints its validation loss.
+"""nanoGPT's recipe for the CPU of a laptop as a complete PyTorch program; prints the validation loss.
 
-Its own evaluations are part of it, as in nanoGPT: every 250 steps, the mean over 20 batches of either part. The loss
-that is printed last is that of the whole validation part.
+As in nanoGPT, it evaluates every 250 steps, on 20 batches of each split. The printed loss is that of the complete
+validation split.
 """
 
 import math
@@ -30,7 +30,7 @@ def learning_rate(step, steps):
 
 @torch.inference_mode()
 def whole_loss(model, ids):
-    """Over windows that follow each other."""
+    """The loss over consecutive windows."""
     count = (len(ids) - 1) // BLOCK_SIZE
     inputs = ids[: count * BLOCK_SIZE].view(count, BLOCK_SIZE)
     targets = ids[1 : count * BLOCK_SIZE + 1].view(count, BLOCK_SIZE)
