@@ -6,6 +6,7 @@ The kernels are found by asking the register, as in tests/kernels/test_kernels_e
 import numpy as np
 import pytest
 
+import tinyattn as ta
 from tests.kernels.cuda.tools import need_compiler
 from tests.kernels.test_kernels_equal_rules import (
     CASES,
@@ -43,7 +44,15 @@ MORE = {
         for size in (16, 24, 32, 64, 96, 128)
         for causal in (False, True)
     ],
-    "gelu": [Case("exact", (3, 5), approximate="none")],
+    "gelu": [
+        Case("exact", (3, 5), approximate="none"),
+        Case("two blocks", (5, 99), approximate="tanh"),
+    ],
+    "relu_squared": [Case("two blocks", (5, 99))],
+    "dropout": [Case("two blocks", (5, 99), p=0.4, key=77)],
+    "rotary": [Case("four blocks", (2, 3, 37, 8), (37, 4), (37, 4))],
+    "linear": [Case("two blocks", (7, 6), (6, 99), (99,))],
+    "embedding": [Case("two blocks", ids((9,), 5), (5, 70))],
 }
 
 
@@ -96,3 +105,19 @@ def test_a_kernel_equals_its_rule_on_arrays_out_of_order_in_memory(name, case, r
 
 def cotangent(random, dtype):
     return lambda out: random.standard_normal(out.shape).astype(dtype)
+
+
+def test_softmax_of_masked_and_infinite_scores_is_the_rule_s(random):
+    scores = random.standard_normal((5, 40))
+    scores[0, 3:] = -np.inf
+    scores[1] = -np.inf
+    scores[2, [4, 7]] = np.inf
+    results = []
+    for device in ("strict", "cpu"):
+        x = ta.tensor(scores, requires_grad=True, device=device)
+        with simulated_kernels() if device == "strict" else ta.reference():
+            y = ta.softmax(x)
+            y.backward(ta.tensor(np.cos(np.arange(200.0)).reshape(5, 40), device=device))
+        results.append((y.numpy(), x.grad.numpy()))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)

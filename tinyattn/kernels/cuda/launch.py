@@ -71,13 +71,18 @@ def blocks_for(items, in_a_block):
 
 @functools.cache
 def source(file):
-    """The text of a kernel's file, with what it includes put in its place: so that caches see all of it."""
+    """The text of a kernel's file with its includes inlined, so that caches of compiled kernels depend on all of it."""
+    return with_includes(file, (SOURCES / file).read_text())
+
+
+def with_includes(file, text):
+    """``text``, the content of ``file``, with its includes inlined."""
     lines = [f'#line 1 "{file}"\n']
-    for number, line in enumerate((SOURCES / file).read_text().splitlines(keepends=True), 1):
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         included = re.fullmatch(r'#include "(\w+\.cuh)"\n', line)
         if included:
-            text = (SOURCES / included[1]).read_text()
-            line = f'#line 1 "{included[1]}"\n{text}#line {number + 1} "{file}"\n'
+            header = (SOURCES / included[1]).read_text()
+            line = f'#line 1 "{included[1]}"\n{header}#line {number + 1} "{file}"\n'
         lines.append(line)
     return "".join(lines)
 

@@ -27,7 +27,7 @@ __global__ void softmax_forward(const Number *x, Number *y, int rows, int width)
     T sum = 0;
     for (int i = 0; i < ITEMS; i++) {
         kept[i] = kept[i] == m ? T(1) : exp(kept[i] - m);  // and so would inf - inf
-        if (thread + i * THREADS < width) sum += kept[i];
+        sum += kept[i];  // 0 beyond the row
     }
     T total = fmax(reduce<Sum, THREADS>(sum), T(1));  // the maximum's own term is 1, where there is one
     for (int i = 0; i < ITEMS; i++) {
