@@ -98,6 +98,12 @@ def test_what_cannot_be_told_gives_status_3(rule, call):
     assert answer.status == 3 and "cannot tell" in answer.output
 
 
+def test_a_gradient_in_low_precision_is_told_in_units_in_the_last_place(rule, call):
+    answer = call("gradcheck", "rule.py:softmax,softmax_backward", "--inputs", "3x4:float32")
+    assert answer.status == 0
+    assert "note: inputs[0]: float32 gradient: " in answer.output and " ulp" in answer.output
+
+
 def test_static_methods_are_named_with_their_class(rule, call):
     assert call("gradcheck", "rule.py:Rule.forward,Rule.backward", "--inputs", "5").status == 0
 

@@ -108,6 +108,9 @@ def _print_report(report, functions):
         print(
             f"{argument.name:{width}s} {shape:>12s} {argument.checked:8,d} {bars:>11s}  {argument.verdict}"
         )
+    for argument in report.arguments:
+        if argument.precision is not None:
+            print(f"note: {argument.name}: {argument.precision}")
     for name, kink in report.kinks[:5]:
         print(f"note: not checked, {name} has a kink: {kink}")
     for argument in report.arguments:
