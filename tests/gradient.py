@@ -18,7 +18,7 @@ def check_gradient(fn, *host_arrays, device="cpu", order=2, seed=0):
     output is contracted with a fixed random cotangent: with a cotangent of ones, softmax or
     layer_norm rules that return zeros would pass. With ``order=2`` the gradient itself, computed
     with ``create_graph=True``, is contracted with random directions, and the gradient of that is
-    held against differences of it.
+    compared with differences of it.
     """
     random = np.random.default_rng(seed)
     arrays = [np.array(array, dtype=np.float64) for array in host_arrays]

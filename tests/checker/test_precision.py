@@ -1,4 +1,4 @@
-"""Low precision: a gradient is held against that of a float64 copy, and an error budget says what rounding explains."""
+"""Low precision: a gradient is compared with that of a float64 copy, within an error budget for rounding."""
 
 import numpy as np
 import pytest

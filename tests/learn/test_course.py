@@ -75,7 +75,7 @@ def test_the_place_to_try_shows_what_is_right(name, directory):
 def test_nothing_of_the_learners_is_overwritten(directory):
     course.start("softmax")
     (directory / "softmax.py").write_text("# mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists and is not overwritten"):
         course.start("softmax")
     assert "softmax.py is now softmax_1.py" in course.reset("softmax")
     (directory / "softmax.py").write_text("# again")

@@ -11,7 +11,7 @@ from tinyattn import models, sampling
 from tinyattn.backend import Random
 from tinyattn.models.decoding import unsupported
 
-LENGTH = 40  # beyond the room that a cache begins with
+LENGTH = 40  # longer than the initial capacity of a cache
 
 
 def small(dtype="float64", **options):

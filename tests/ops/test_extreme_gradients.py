@@ -1,6 +1,6 @@
 """Gradients of elementwise operations at extreme finite inputs, first and second order, in every number format.
 
-They are held against closed forms in extended precision, to the relative accuracy of the format, also where they are
+They are compared with closed forms in extended precision, to the relative accuracy of the format, also where they are
 tiny: what is computed from a rounded result is 0 there, and what multiplies 0 by an overflowed number is NaN.
 """
 

@@ -10,7 +10,7 @@ With the error bar b of the numeric derivative n and the rounding error t of the
 
 An element is as good as zero if a and n are within 10 b of zero, b is what a step of a thousandth of the element's size
 leaves, or less, and a is 0 or no larger than ten times the largest t: it is nothing but rounding. A small number that
-is not, as the gradient of a saturated tanh, cannot be told.
+is not, as the gradient of a saturated tanh, is inconclusive.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 8 b above it.

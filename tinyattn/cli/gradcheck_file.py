@@ -116,7 +116,7 @@ def _print_report(report, functions):
     for argument in report.arguments:
         if not argument.has_influence:
             print(
-                f"note: {argument.name} has no influence on the outputs: its gradient says nothing"
+                f"note: {argument.name} has no influence on the outputs: its gradient of 0 is no evidence"
             )
     for finding in report.findings:
         print(f"{'finding' if finding.is_error else 'note'}: {finding}")

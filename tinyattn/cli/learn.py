@@ -136,6 +136,6 @@ def see(file: FileArgument, /, *, where: Annotated[SeeOptions, options()] = SeeO
 
 
 def reset(name: NameArgument, /):
-    """Begin an exercise anew; the file so far is kept under another name."""
+    """Restart an exercise; the current file is kept under another name."""
     print(course.reset(name))
     return 0

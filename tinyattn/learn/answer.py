@@ -16,7 +16,7 @@ class AnswerError(Exception):
 class Answer:
     """A learner's function ``(g, out, *inputs, **parameters)`` as the vector-Jacobian products of a primitive.
 
-    The function gets copies: whatever it writes into, the engine's arrays stay as they are. Parameters that it does not
+    The function gets copies, so that it cannot change the engine's arrays. Parameters that it does not
     take are left out where they have the primitive's default.
 
     Args:

@@ -64,7 +64,7 @@ def start(name, directory="."):
             file.write(one.file())
     except FileExistsError:
         raise InputError(
-            f"{path} is there already and stays as it is: go on with it, or begin anew with "
+            f"{path} exists and is not overwritten: continue with it, or start again with "
             f"tinyattn learn reset {name}, which keeps it under another name"
         ) from None
     record.note(name, started=True)

@@ -103,7 +103,7 @@ class Function:
     Args:
         stub: the function that the learner completes.
         answer: ours.
-        draw: from a NumPy generator to a list of ``(label, arguments)``; the arguments are made anew for each call.
+        draw: from a NumPy generator to a list of ``(label, arguments)``; each call makes new arguments.
         mistakes: what the result then is or does -> (a function that makes the mistake, why it is one).
         outputs: from a result to ``{name: array}``.
     """

@@ -144,4 +144,4 @@ def _ending(status, seconds):
         return (
             f"its process was ended by {name}: it crashed, or ran out of memory or processor time"
         )
-    return f"its process ended by itself, with the status {status}, before it returned anything"
+    return f"its process exited with status {status}, before it returned anything"

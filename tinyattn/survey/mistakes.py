@@ -137,7 +137,7 @@ CHANGES = {
             ),
             "has the wrong sign": ("return y *", "return -y *", _MINUS_SIGN),
             "lacks the subtracted mean": (_SOFTMAX, "return y * g", _OFF_DIAGONAL),
-            "treats every element by itself": (
+            "treats every element independently": (
                 _SOFTMAX,
                 "return g * y * (1 - y)",
                 "y (1 - y) is the diagonal of the Jacobian only: " + _OFF_DIAGONAL,
@@ -165,7 +165,7 @@ CHANGES = {
             "sums over all elements": (
                 _SOFTMAX,
                 "return y * (g - xp.sum(g * y))",
-                "each row is a distribution by itself and subtracts its own mean",
+                "each row is a separate distribution and subtracts its own mean",
             ),
             "averages instead of summing": (
                 _SOFTMAX,
@@ -315,7 +315,7 @@ CHANGES = {
     "attention": {
         "_score_cotangent": {
             "lacks the mean term of the softmax": (_SCORES, "weights * dweights", _OFF_DIAGONAL),
-            "treats every weight by itself": (
+            "treats every weight independently": (
                 _SCORES,
                 "dweights * weights * (1 - weights)",
                 "P (1 - P) is the diagonal of the Jacobian only: " + _OFF_DIAGONAL,

@@ -252,7 +252,7 @@ def test_a_run_written_before_there_were_digests_goes_on_with_one_notice(saved, 
         trainer.train(Silent())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loaded = load_run(path, "last")  # saved anew, with digests
+        loaded = load_run(path, "last")  # saved again, with digests
     assert loaded.step == 4
     steps = [line["step"] for line in read_metrics(path / "metrics.jsonl") if "loss" in line]
     assert steps == [1, 2, 3, 4]

@@ -1,6 +1,6 @@
 """Scaled dot-product attention in tiles: one launch forward, two backward, and no array of all scores.
 
-What it trades:
+Trade-offs:
 
 - Arithmetic for memory: backward computes scores and weights again, twice: once for the queries, once for the keys, so
   that each thread sums into its own registers and nothing is added atomically. The result is the same every time.

@@ -1,6 +1,6 @@
 """Clipping of gradients by their norm: two launches for each array and one for all, and no answer that the host needs.
 
-What it trades: nothing is known on the host when this returns. Who reads the norm waits for it.
+Trade-offs: the kernels are launched asynchronously; reading the norm on the host synchronizes.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Cross-entropy from logits: two launches forward, one backward, and no answer that the host waits for.
 
-What it trades: backward computes the exponentials again from two numbers a row. How many places count, by which the
+Trade-offs: backward computes the exponentials again from two numbers a row. How many places count, by which the
 mean divides, stays on the device. A target that names no class is noted there: see ``faults``.
 """
 

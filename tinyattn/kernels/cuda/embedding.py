@@ -1,6 +1,6 @@
 """Rows of a table by id; the gradient sums sorted ids, in a fixed order and without atomic additions.
 
-What it trades: the ids are sorted together with their places, so that every row of the table finds those that named it
+Trade-offs: the ids are sorted together with their places, so that every row of the table finds those that named it
 as one stretch, by bisection. The stretches of a small table are long, and cut in parts that are summed at the end. An
 id out of range is noted on the device: see ``faults``.
 """

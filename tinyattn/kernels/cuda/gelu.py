@@ -1,6 +1,6 @@
 """GELU in both its forms: one launch forward, one backward.
 
-What it trades: only x is kept, and backward computes tanh or erf a second time: on a GPU arithmetic is cheaper than the
+Trade-offs: only x is kept, and backward computes tanh or erf a second time: on a GPU arithmetic is cheaper than the
 memory that the derivative would take.
 """
 

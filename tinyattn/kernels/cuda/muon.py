@@ -1,6 +1,6 @@
 """Muon over flat storage: all matrices of one shape together, in four kinds of launches and stacked products.
 
-What it trades: the matrices are copied to lie side by side, so that one product takes all of them.
+Trade-offs: the matrices are copied into one buffer, so that one batched product computes all of them.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 The very text that NVRTC compiles for a GPU is compiled here against ``simulator/simulator.h``, which says in a hundred
 lines what ``__shared__``, ``threadIdx`` and ``__syncthreads`` are. The threads of a block are fibers of one processor;
-blocks run one after the other. What is found, and how, is told in ``simulator/simulator.cpp``: races between threads
+blocks run one after the other. ``simulator/simulator.cpp`` documents the errors that it finds: races between threads
 and between blocks, accesses out of bounds, shared memory that is read before it is written, barriers and shuffles that
 not all threads reach. Arguments are checked against the types of the kernel's parameters.
 

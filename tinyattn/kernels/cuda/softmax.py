@@ -1,6 +1,6 @@
 """Softmax over the last axis, masked scores included, and its backward: one pass over each row.
 
-What it trades: a row is kept in the registers of the threads that share it; rows of more than 2048 scores are left to
+Trade-offs: a row is kept in the registers of the threads that share it; rows of more than 2048 scores are left to
 the rule. The result is kept for backward.
 """
 

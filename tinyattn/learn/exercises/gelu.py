@@ -13,7 +13,7 @@ GELU, the nonlinearity of GPT-2
 
     y = x Phi(x),
 where Phi(x) is the probability that a standard normal number is below x. Large numbers pass, very negative ones become
-0, and in between the change is smooth. Each element by itself again. From g, the cotangent of y, return dx.
+0, and in between the change is smooth. Again, each element is independent. From g, the cotangent of y, return dx.
 
 Phi has no formula in elementary functions: normal_cumulative computes it. Its derivative does have one.
 """
