@@ -80,6 +80,23 @@ def test_where_rounding_hides_a_millionth_it_cannot_be_told():
     assert not isinstance(wrong.value, GradcheckInconclusive)
 
 
+def test_an_element_whose_terms_cancel_is_checked_with_another_cotangent():
+    """The slope is 0.1 times the sum of two random numbers, the rounding of the values that of a million."""
+
+    def forward(x):
+        return 1e6 + x * np.array([0.1, 0.1])
+
+    def backward(g, x):
+        return np.array([0.1 * np.sum(g)])
+
+    pair, x = (forward, backward), [np.array([0.3])]
+    with pytest.raises(GradcheckInconclusive):
+        gradcheck(pair, x, cotangent=np.array([1.0, -0.99]))
+    assert [
+        seed for seed in range(150) if gradient_report(pair, x, seed=seed).verdict != "right"
+    ] == []
+
+
 def test_a_gradient_that_is_zero_but_for_rounding_is_right(random):
     """The bias of all scores of a softmax."""
 

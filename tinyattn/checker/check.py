@@ -39,7 +39,7 @@ def gradcheck(
     gradients are all zero would pass, because their outputs sum to a constant.
 
     Each element of the gradient is compared with a numeric derivative that comes with an error bar, an estimate of its
-    truncation and rounding error. It is wrong if it is more than 10 error bars off, right if it is not and the bar is
+    truncation and rounding error. It is wrong if it is more than 8 error bars off, right if it is not and the bar is
     small enough to detect a relative error of 1e-6, and otherwise inconclusive. No tolerance is needed; ``rtol`` and
     ``atol`` replace the error bars by |a - n| <= atol * min(1, largest entry of that gradient) + rtol * |n|. A
     ``GradcheckWarning`` reports a kink at the point if the gradient lies between the one-sided slopes, and an input
@@ -178,7 +178,9 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
         evaluations_before = problem.evaluations
         base = _validated_values(problem, calls=2 if settings.mode == "full" else 1)
         cotangents = _cotangents(base, cotangent, settings.seed, purpose="cotangent")
-        reports, findings = _first_order(problem, cotangents, settings, base, evaluations_before)
+        reports, findings = _first_order(
+            problem, cotangents, settings, base, evaluations_before, redraw=cotangent is None
+        )
         if all(not r.failures for r in reports) and not any(r.has_influence for r in reports):
             if any(r.checked for r in reports):
                 raise GradcheckError("none of the inputs has any influence on the outputs")
@@ -231,14 +233,14 @@ def _low_precision_report(low, settings, cotangent, find_fault):
     return report
 
 
-def _first_order(problem, cotangents, settings, base, evaluations_before):
+def _first_order(problem, cotangents, settings, base, evaluations_before, redraw):
     """``(reports, findings)``: the ``ArgumentReport``s and ``Finding``s of the gradients."""
     returned = problem.gradients(cotangents)
     _assert_shapes(problem, returned)
     # Copies: a backward pass may write its next gradients into the arrays that it returned.
     analytic = [None if gradient is None else gradient.copy() for gradient in returned]
     spent = problem.evaluations - evaluations_before + 1  # one more in findings_of
-    reports = _measured(problem, cotangents, settings, base, analytic, spent)
+    reports = _measured(problem, cotangents, settings, base, analytic, spent, redraw)
     return reports, findings_of(problem, cotangents, returned, analytic)
 
 
@@ -249,12 +251,11 @@ def _second_order(problem, cotangents, settings):
     base = second.values()
     cotangents = _cotangents(base, None, settings.seed, purpose="second cotangent")
     analytic = second.gradients(cotangents)
-    return _measured(
-        second, cotangents, settings, base, analytic, second.evaluations - evaluations_before
-    )
+    spent = second.evaluations - evaluations_before
+    return _measured(second, cotangents, settings, base, analytic, spent, redraw=True)
 
 
-def _measured(problem, cotangents, settings, base, analytic, spent):
+def _measured(problem, cotangents, settings, base, analytic, spent, redraw):
     """The ``ArgumentReport``s of the gradients ``analytic``, after ``spent`` evaluations of the function."""
     assert_unchanged(problem)
     _assert_shapes(problem, analytic)
@@ -262,7 +263,7 @@ def _measured(problem, cotangents, settings, base, analytic, spent):
         left = MAX_EVALUATIONS - spent
         reports = measure_directions(problem, cotangents, settings, base, analytic, left)
     else:
-        reports = measure_elements(problem, cotangents, settings, base, analytic)
+        reports = measure_elements(problem, cotangents, settings, base, analytic, redraw)
     assert_unchanged(problem)
     return reports
 

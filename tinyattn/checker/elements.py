@@ -17,21 +17,23 @@ from .ladder import kink_at, slope_of
 from .noise import Noise
 from .numeric import UNIT_ROUNDOFF
 from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
-from .settings import LISTED
+from .settings import LISTED, generator
 
 _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
 _STEP_TOGETHER = 2.0**-6  # of the common step in ``_move_anything``
 _FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
 _AGREEMENT = 1e-7  # relative, of gradient and first difference
+_REDRAWS = 3  # of the cotangents, for elements that are inconclusive
 _BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
 
 
-def measure_elements(problem, cotangents, settings, base, analytic):
+def measure_elements(problem, cotangents, settings, base, analytic, redraw=False):
     """One ``ArgumentReport`` for each argument of the problem.
 
     Args:
         base: the values at the point.
         analytic: the gradients there.
+        redraw: check inconclusive elements again, with other random cotangents.
     """
     noise = Noise(problem, cotangents, base, analytic)
     exact = complex_slopes(problem, cotangents) if settings.oracle == "complex" else None
@@ -43,7 +45,33 @@ def measure_elements(problem, cotangents, settings, base, analytic):
                 reports.append(elements.by_differences())
             else:
                 reports.append(elements.by_exact_slopes(exact[position]))
+        random = generator(settings.seed, "another cotangent")
+        for _ in range(_REDRAWS if redraw else 0):
+            if any(report.unsure for report in reports):
+                _check_again(problem, settings, base, reports, random)
     return reports
+
+
+def _check_again(problem, settings, base, reports, random):
+    """Replace inconclusive elements by their verdicts with other cotangents.
+
+    An element may be small against the rounding of the outputs because its terms happen to cancel. They hardly do so
+    again with another cotangent, and a backward pass that is wrong there is wrong with any.
+    """
+    cotangents = [random.standard_normal(value.shape) for value in base]
+    analytic = problem.gradients(cotangents)
+    noise = Noise(problem, cotangents, base, analytic)
+    for position, report in enumerate(reports):
+        unsure = [element for element in report.worst if element.verdict == CANNOT_TELL]
+        if not unsure or report.failures or report.unsure > len(unsure):
+            continue
+        elements = Elements(problem, position, analytic, cotangents, settings, base, noise)
+        again = elements.by_differences([element.index for element in unsure])
+        if again.failures or again.unsure < report.unsure:
+            kept = [element for element in report.worst if element.verdict == RIGHT]
+            report.worst, report.ladder = again.worst + kept, again.ladder
+            report.failures, report.unsure = again.failures, again.unsure
+            report.kinks += again.kinks
 
 
 class Elements:

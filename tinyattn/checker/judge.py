@@ -2,20 +2,20 @@
 
 With the error bar b of the numeric derivative n and the rounding error t of the gradient a itself,
 
-    wrong        |a - n| > allowed  where  allowed = 10 b + 3 t + 1e-15 |a|,
+    wrong        |a - n| > allowed  where  allowed = 8 b + 3 t + 1e-15 |a|,
                  and |a - n| > ten times the largest t in the gradient of that argument
     right        otherwise, if allowed <= 9e-7 |n|, or if the element is as good as zero, or if
                  allowed <= 1e-12 of the largest entry of the gradient of that argument
     cannot tell  otherwise: a gradient wrong by a millionth would not be seen.
 
-An element is as good as zero if a and n are within 10 b of zero, b is what a step of a thousandth of the element's size
+An element is as good as zero if a and n are within 8 b of zero, b is what a step of 1e-4 of the element's size
 leaves, or less, and a is 0 or no larger than ten times the largest t: it is nothing but rounding. A small number that
 is not, as the gradient of a saturated tanh, is inconclusive.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
-a thousandth of the largest entry, and wrong is more than 8 b above it.
+a thousandth of the largest entry, and wrong is more than 6 b above it.
 
-The factor 10 is calibrated: see ``benchmarks/calibration.py``.
+The factor 8 is calibrated: see ``benchmarks/calibration.py``.
 """
 
 import math
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from .report import CANNOT_TELL, WRONG, Element
 
-BARS = 10
+BARS = 8
 RESOLUTION = 9e-7
 OF_THE_LARGEST = 1e-12
 
@@ -89,7 +89,7 @@ class Judge:
         analytic = abs(element.analytic)
         return (
             max(size, analytic) <= BARS * element.error_bar
-            and element.error_bar <= 1000 * least_bar
+            and element.error_bar <= 1e4 * least_bar
             and analytic <= 10 * self.rounding
         )
 
