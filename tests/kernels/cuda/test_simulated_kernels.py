@@ -121,3 +121,13 @@ def test_softmax_of_masked_and_infinite_scores_is_the_rule_s(random):
         results.append((y.numpy(), x.grad.numpy()))
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_layer_norm_is_accurate_for_rows_far_from_zero():
+    x = (10000 + np.arange(40) * 1e-3).astype(np.float32)[None].repeat(3, 0)
+    with simulated_kernels():
+        found = ta.layer_norm(ta.tensor(x, device="strict"), 40).numpy()
+    exact = x.astype(np.float64)
+    exact = exact - exact.mean(-1, keepdims=True)
+    exact /= np.sqrt((exact * exact).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found, exact, atol=1e-6)
