@@ -1,18 +1,18 @@
-"""The same GPT with each kind of attention: loss and time after equally many steps.
+"""The same GPT with each kind of attention: loss and time after the same number of steps.
 
-Article, section 12 ("计算复杂度与优化方向", its table of four ways out). Claims: FlashAttention and ring attention
-compute what dense attention does, in another order; windows and linear attention are other functions that one can
-train instead. (Linear attention approximates softmax with a kernel, the article says. With the usual feature map,
-elu + 1, it approximates nothing: it takes the softmax's place, and learns more slowly here.)
+Article, section 12 ("计算复杂度与优化方向", its table of four solutions). Claims: FlashAttention and ring attention
+compute the same function as dense attention, in another order; window and linear attention are other functions to
+train instead. (The article says that linear attention approximates softmax with a kernel. With the usual feature map,
+elu + 1, it is not an approximation but a replacement, which learns more slowly here.)
 
     python examples/attention_kinds.py --data shakespeare
 
 trains on Tiny Shakespeare and prints the table of the README; without ``--data`` on Python's own documentation.
-All five start from the same weights and see the same batches. Dense, flash and ring therefore follow one curve, to
-rounding. Window sees 32 of 128 characters a layer; linear has no softmax at all.
+All five start from the same weights and train on the same batches. The curves of dense, flash and ring attention are
+therefore equal up to rounding. Window attention sees 32 of 128 characters per layer; linear attention has no softmax.
 
-Measured: the loss of the last steps and on validation text, and the processor time of training, on one thread. The
-length of 128 is short: what flash, window and linear attention save grows with it (``cost_against_length.py``).
+Measured: the loss of the last steps and on validation text, and the CPU time of training, on one thread. A length of
+128 is short: the savings of flash, window and linear attention grow with the length (``cost_against_length.py``).
 """
 
 import pathlib
@@ -31,7 +31,7 @@ BLOCK = 128
 
 
 def train(kind, dataset, steps, batch_size, dim, seed=0):
-    """The losses of the steps, the loss on validation text, and the processor seconds of training."""
+    """The losses of all steps, the loss on validation text, and the CPU time of training in seconds."""
     ta.manual_seed(seed)
     config = GPTConfig.gpt2(
         vocabulary_size=len(dataset.vocabulary),
@@ -74,7 +74,7 @@ def main(run):
         f"2 blocks of {dim}\n"
     )
     run.print_table(
-        ("attention", f"loss, last {last} steps", "validation loss", "CPU seconds", "ms a step"),
+        ("attention", f"loss, last {last} steps", "validation loss", "CPU seconds", "ms per step"),
         [
             (
                 kind,
@@ -116,7 +116,7 @@ def main(run):
     axes.axhline(unigram, color="black", linewidth=0.7, linestyle=":")
     axes.text(steps, unigram, "counting characters ", ha="right", va="bottom", fontsize=8)
     axes.set(
-        title="one GPT, five kinds of attention", xlabel="step", ylabel="loss, nats a character"
+        title="one GPT, five kinds of attention", xlabel="step", ylabel="loss, nats per character"
     )
     axes.legend()
     run.save(figure)

@@ -1,17 +1,16 @@
-"""What the five kinds of attention cost as the sequence gets longer: time and memory, and how both grow.
+"""Time and memory of the five kinds of attention as a function of the length.
 
-Article, section 12 ("计算复杂度与优化方向"). Claims: dense attention takes time and memory in n^2; FlashAttention
-avoids storing the n by n matrix; windows and linear attention cost time in n; ring attention splits the sequence.
+Article, section 12 ("计算复杂度与优化方向"). Claims: dense attention takes O(n^2) time and memory; FlashAttention does
+not store the n by n matrix; window and linear attention take O(n) time; ring attention splits the sequence.
 
-Measured for one head of 64 dimensions in float32, forward and backward together: the memory at its highest, above
-that of the process before (its resident set, asked of the operating system, in a fresh process for every number,
-after the libraries have been warmed up on a small input); and the processor time, the best of several passes on one
-thread. The growth is the exponent p of cost = c n^p, fitted to the longer half of the lengths as a straight line of
-logarithms.
+Measured for one head of 64 dimensions in float32, forward and backward: peak memory above that before the call
+(resident set size, in a new process for each measurement, after a warm-up on a small input); and CPU time, the best of
+several passes on one thread. The growth is the exponent p of cost = c n^p, a least-squares fit to the logarithms of the
+longer half of the lengths.
 
-Flash takes time in n^2 like dense attention: what it saves is memory, and the traffic of it. Ring runs here on four
-simulated ranks of one process: together they do all the work of dense attention, and the scores of one rank's queries
-with another's keys exist as a whole, (n/4)^2 of them, so that its memory grows faster than n. Window sees 128 keys.
+Flash attention takes O(n^2) time, like dense attention: it saves memory and memory traffic. Ring attention runs here on
+four simulated ranks in one process: together they do the work of dense attention, and store the scores of one rank's
+queries with another's keys, (n/4)^2 of them, so that memory grows faster than n. Window attention sees 128 keys.
 """
 
 import multiprocessing
@@ -34,7 +33,7 @@ HEAD_DIM = 64
 
 
 def highest_memory():
-    """The most memory that this process has had, in bytes."""
+    """Peak memory of this process, in bytes."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
@@ -61,7 +60,7 @@ def attend(kind, length, seed=0):
 
 
 def measure(kind, length, passes):
-    """Bytes above the start, and seconds: in a process of its own."""
+    """Peak memory above the start in bytes, and CPU time in seconds; to be called in a new process."""
     with threadpoolctl.threadpool_limits(1):
         attend(kind, 300)
         start = highest_memory()
@@ -74,9 +73,9 @@ def measure(kind, length, passes):
 
 
 def measure_all(lengths_of, passes=1):
-    """A dict of (kind, length) to bytes and seconds."""
+    """A dict of (kind, length) to memory in bytes and CPU time in seconds."""
     jobs = [(kind, length, passes) for kind in KINDS for length in lengths_of[kind]]
-    # "spawn": a copy of this process would start with this process's memory.
+    # "spawn": a forked process would start with the memory of this one.
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         results = pool.starmap(measure, jobs, chunksize=1)
     return {job[:2]: result for job, result in zip(jobs, results)}
@@ -108,7 +107,7 @@ def main(run):
         rows, fitted = [], {}
         for kind, lengths in lengths_of.items():
             costs = {length: measured[kind, length][which] / unit for length in lengths}
-            # Of short sequences much time is spent on what does not grow with them.
+            # For short sequences, much of the time does not depend on the length.
             if which == 0 or not run.quick:
                 fitted[kind] = exponent(lengths, list(costs.values()))
             cells = (f"{costs[length]:.1f}" if length in costs else "" for length in every)
@@ -118,14 +117,14 @@ def main(run):
         run.print_table(("length", *every, "exponent"), rows)
         print()
 
-    run.say_what_is_missing("how time grows, for which it has too few and too short lengths")
+    run.say_what_is_missing("how time grows, which needs more and longer lengths")
 
     of_memory, of_time = exponents
     assert 1.7 < of_memory["dense"] < 2.3
     for kind in ("flash", "window", "linear"):
         assert 0.7 < of_memory[kind] < 1.4
     assert 2.5 * measured["flash", 2048][0] < measured["dense", 2048][0]
-    if not run.quick:  # times depend on what else the machine does; the longer the surer
+    if not run.quick:  # times depend on the load of the machine; long ones are more reliable
         assert of_time["dense"] > 1.5
         assert of_time["window"] < 1.5 and of_time["linear"] < 1.5
         assert measured["flash", 16384][0] < 150e6

@@ -1,24 +1,24 @@
-"""Attention computes its weights from what it reads: the same parameters route each text differently.
+"""Attention weights depend on the input: the same parameters route each text differently.
 
 Article, section 10 ("从直觉到本质：Self-Attention 是什么？") and section 11 ("常见误解澄清", the third). Claims:
 other layers mix with weights that are fixed after training, attention with weights that depend on the input: a soft,
-differentiable read from a memory that is addressed by content. And: every visible position contributes, those with
-small weights too.
+differentiable read from a content-addressed memory. And: every visible position contributes, also those with small
+weights.
 
-The task is such a read. Four tokens, each with a name (of 4) and a content (of 8), come in any order; the last token
-asks for one of the names, and its content is the answer. Two models, alike but for how tokens are mixed: attention,
-or a matrix of weights that is learned and then fixed.
+The task is such a read. Four tokens, each with a name (of 4) and a content (of 8), are in random order; the last token
+asks for one of the names, and its content is the answer. Two models that differ only in how tokens are mixed: by
+attention, or by a learned matrix of weights that does not depend on the input.
 
-Measured: right answers after training; how far the weights of two inputs are apart, as a share of the largest
-distance that two rows of weights can have; and, with all weights below 0.1 taken out, how much the outputs of an
-untrained and of the trained layer change. (In the trained one little, as it has learned to leave those weights
-nothing: that all positions contribute is true, and says nothing about how much.)
+Measured: accuracy after training; the distance between the weights for two inputs, relative to the largest possible
+distance of two rows; and the change of the outputs of an untrained and of the trained layer if all weights below an
+even share are removed. (It is small for the trained layer, which has learned to give these weights nothing: all
+positions contribute, but this says nothing about how much.)
 """
 
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit_classifier
 from tinyattn import nn
 
 NAMES, CONTENTS = 4, 8
@@ -26,7 +26,7 @@ LENGTH = NAMES + 1
 
 
 class Reader(nn.Module):
-    """Tokens, their mixture, and a linear readout of the last position; ``mixing`` is "attention" or "fixed"."""
+    """Embedding, mixing of tokens ("attention" or "fixed"), and a linear readout of the last position."""
 
     def __init__(self, mixing, dim=32):
         self.mixing = mixing
@@ -36,7 +36,7 @@ class Reader(nn.Module):
         self.readout = nn.Linear(dim, CONTENTS)
 
     def weights(self, tokens):
-        """(..., LENGTH, LENGTH): from the tokens, or the same for all of them."""
+        """Weights (..., LENGTH, LENGTH), computed from the tokens or fixed."""
         if self.mixing == "fixed":
             return ta.softmax(self.fixed)
         x = self.embedding(tokens)
@@ -48,9 +48,9 @@ class Reader(nn.Module):
 
 
 def draw_batch(random, count):
-    """Tokens (count, LENGTH), the question last, and the content that it asks for."""
+    """Tokens (count, LENGTH), the question last, and the contents it asks for."""
     names = random.permuted(np.tile(np.arange(NAMES), (count, 1)), axis=1)
-    contents = random.integers(0, CONTENTS, (count, NAMES))  # by place
+    contents = random.integers(0, CONTENTS, (count, NAMES))  # by position
     asked = random.integers(0, NAMES, count)
     tokens = np.concatenate(
         [names * CONTENTS + contents, NAMES * CONTENTS + asked[:, None]], axis=1
@@ -59,23 +59,20 @@ def draw_batch(random, count):
 
 
 def train(mixing, steps, seed=0):
-    """The trained reader, and its share of right answers."""
+    """The trained reader, and its accuracy."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     model = Reader(mixing)
 
-    def loss():
-        tokens, answer = draw_batch(random, 64)
-        return ta.cross_entropy(model(tokens), answer)
+    def draw(count):
+        tokens, answer = draw_batch(random, count)
+        return model(tokens), answer
 
-    fit(model.parameters(), loss, steps, learning_rate=2e-2)
-    tokens, answer = draw_batch(random, 2000)
-    with ta.no_grad():
-        return model, (model(tokens).numpy().argmax(axis=-1) == answer).mean()
+    return model, fit_classifier(model, draw, steps, 2e-2, batch_size=64, test_size=2000).mean()
 
 
 def share_of_small_weights(model, tokens):
-    """How many weights are below an even share, their sum in a row, and how much of the output goes with them."""
+    """The fraction of weights below an even share, their sum in a row, and the change of the output without them."""
     small = 1 / LENGTH
     with ta.no_grad():
         weights = model.weights(tokens).numpy()
@@ -88,7 +85,7 @@ def share_of_small_weights(model, tokens):
 
 
 def two_questions(model):
-    """One memory with two questions, and a memory in another order: their tokens and the weights of each."""
+    """Tokens and weights for two questions to one memory, and one question to the memory in another order."""
     memory = np.arange(NAMES) * CONTENTS + np.arange(NAMES)
     ask = NAMES * CONTENTS
     tokens = np.stack([[*memory, ask + 0], [*memory, ask + 2], [*memory[::-1], ask + 0]])
@@ -103,15 +100,13 @@ def main(run):
     models, right = {}, {}
     for mixing in ("attention", "fixed"):
         models[mixing], right[mixing] = train(mixing, steps)
-    print(
-        "share of right answers:", ", ".join(f"{name} {value:.3f}" for name, value in right.items())
-    )
+    print("accuracy:", ", ".join(f"{name} {value:.3f}" for name, value in right.items()))
 
     tokens, weights = two_questions(models["attention"])
     _, fixed = two_questions(models["fixed"])
     distance = 0.5 * np.abs(weights[0, -1] - weights[1, -1]).sum()
     print(
-        f"\ntwo questions, same memory: rows of weights {distance:.3f} of the largest distance apart"
+        f"\ntwo questions, same memory: distance of the rows of weights {distance:.3f} of the largest"
     )
     for name, row in zip(
         ("asks name 0", "asks name 2", "asks name 0, order reversed"), weights[:, -1]
@@ -125,7 +120,7 @@ def main(run):
         "untrained": share_of_small_weights(untrained, sample),
         "trained": share_of_small_weights(models["attention"], sample),
     }
-    print("\nall weights are above 0; taking those below an even share out:\n")
+    print("\nall weights are positive; without those below an even share:\n")
     run.print_table(
         ("", "share of the weights", "their sum in a row", "change of the output"),
         [(name, *(f"{value:.3f}" for value in values)) for name, values in shares.items()],
@@ -154,7 +149,7 @@ def main(run):
     left.grid(False)
     right_panel.bar(list(right), list(right.values()), 0.5, color=(BLUE, ORANGE))
     right_panel.axhline(1 / CONTENTS, linestyle="--", color="grey")
-    right_panel.set(title="right answers (dashed: guessing)", ylim=(0, 1.05), yticks=(0, 0.5, 1))
+    right_panel.set(title="accuracy (dashed: chance)", ylim=(0, 1.05), yticks=(0, 0.5, 1))
     run.save(figure)
 
 

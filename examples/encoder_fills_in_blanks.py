@@ -1,18 +1,18 @@
-"""An encoder sees both sides of a gap, a causal model the left one only: who fills it better?
+"""An encoder sees both sides of a gap, a causal model only the left one: which predicts it better?
 
 Article, section 7 ("Causal Mask：让模型“不能偷看未来”", its last sentence) and section 9 ("Self-Attention 在
-Transformer 中的位置": the block with norms after the sums). Claim: an encoder needs no causal mask, it may look both
-ways.
+Transformer 中的位置": the block with norms after the sums). Claim: an encoder needs no causal mask, since it may
+attend in both directions.
 
-Two models of the same blocks, post-norm as the article draws them: one is trained to say masked characters, without a
-causal mask, one to say the next character, with one. Then one character is hidden in texts that neither has seen.
+Two models with the same blocks, post-norm as in the article: one is trained to predict masked characters, without a
+causal mask, the other to predict the next character, with one. Then one character is masked in texts that neither was
+trained on.
 
-Measured: the loss on the hidden characters, in nats, and how often the likeliest one is right. First on texts that
-say everything twice, random letters and then the same again: a gap in the first half can only be filled from the
-second. Then, unless --quick, on Python's own documentation, over the steps of training. There the causal model is
-ahead at first: each text gives it a target at every character, the encoder only at the masked ones. (A causal model
-can use the right side too, by comparing the probability of the whole text for every character that could fill the
-gap; that costs a pass for each of them.)
+Measured: the loss on the masked characters, in nats, and the accuracy. First on random letters that are repeated once:
+a gap in the first half can only be inferred from the second. Then, unless --quick, on Python's documentation, during
+training. There the causal model is better at first: it has a target at every character of a text, the encoder only at
+the masked ones. (A causal model can use the right side, too, by comparing the probabilities of the complete text for
+every candidate, at the cost of one pass for each.)
 """
 
 import numpy as np
@@ -24,13 +24,13 @@ from tinyattn.data import Batches, CharDataset
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig, mask_tokens
 
 KINDS = {"encoder": BLUE, "causal": ORANGE}
-LETTERS, HALF = 8, 6  # of the texts that say everything twice
+LETTERS, HALF = 8, 6  # of the repeated texts
 BLOCK = 48  # of the documentation
 MASKED = 0.3  # of the characters, in training
 
 
 def make_model(kind, **settings):
-    """An ``"encoder"`` or a ``"causal"`` model of post-norm blocks with four heads."""
+    """An ``"encoder"`` or a ``"causal"`` model with post-norm blocks of four heads."""
     ta.manual_seed(0)
     model, config = (Encoder, EncoderConfig) if kind == "encoder" else (GPT, GPTConfig)
     paper = {"norm": "post", "bias": True, "activation": "gelu", "qk_norm": False}
@@ -38,7 +38,7 @@ def make_model(kind, **settings):
 
 
 def score(model, texts, gap):
-    """The loss on the characters at the gap, and the share that is right."""
+    """The loss on the characters at the gap, and the accuracy."""
     with ta.no_grad():
         if isinstance(model, Encoder):
             hidden = texts.copy()
@@ -52,7 +52,7 @@ def score(model, texts, gap):
 
 
 def train(model, draw, steps, learning_rate, stages, measure):
-    """Train on the texts (count, length) that ``draw`` gives; ``measure`` at equal stages, the last step included."""
+    """Train on the texts (count, length) from ``draw``; call ``measure`` at equal stages and after the last step."""
     random = Random(1)
     measured = []
 
@@ -78,7 +78,7 @@ def train(model, draw, steps, learning_rate, stages, measure):
 
 
 def fill_repetition(kind, steps):
-    """The score at a gap in the first half of texts that say everything twice, after training."""
+    """The score at a gap in the first half of repeated texts, after training."""
     random = np.random.default_rng(0)
 
     def draw(count=32):
@@ -93,7 +93,7 @@ def fill_repetition(kind, steps):
 
 
 def fill_documentation(kind, steps):
-    """Scores at a gap in the middle of texts from the documentation: (step, loss, share right), in stages."""
+    """Scores at a gap in the middle of texts from the documentation: (step, loss, accuracy), during training."""
     dataset = CharDataset.load("pydoc", BLOCK)
     batches = Batches(dataset.train, BLOCK, batch_size=16, random=Random(0))
     starts = np.arange(0, len(dataset.validation) - BLOCK, BLOCK)[:600]
@@ -121,11 +121,11 @@ def main(run):
     steps = run.choose(400, 250)
     repeated = {kind: fill_repetition(kind, steps) for kind in KINDS}
     print(
-        "gaps in the first half of texts that say everything twice (guessing: loss "
-        f"{np.log(LETTERS):.3f}, right {1 / LETTERS:.3f}):\n"
+        "gaps in the first half of repeated texts (chance: loss "
+        f"{np.log(LETTERS):.3f}, accuracy {1 / LETTERS:.3f}):\n"
     )
     run.print_table(
-        ("", "loss", "right"),
+        ("", "loss", "accuracy"),
         [(kind, f"{loss:.3f}", f"{right:.3f}") for kind, (loss, right) in repeated.items()],
     )
     assert repeated["encoder"][1] > 0.9
@@ -136,7 +136,7 @@ def main(run):
     first.bar(list(repeated), [right for _, right in repeated.values()], 0.5, color=KINDS.values())
     first.axhline(1 / LETTERS, linestyle="--", color="grey")
     first.set(
-        title="texts that say everything twice:\ngaps in the first half filled rightly",
+        title="repeated texts:\naccuracy at gaps in the first half",
         ylim=(0, 1.05),
     )
     if not run.quick:
@@ -144,7 +144,7 @@ def main(run):
         print("\ngaps in Python's documentation:\n")
         rows = zip(*documentation.values())
         run.print_table(
-            ("steps", "encoder: loss", "right", "causal: loss", "right"),
+            ("steps", "encoder: loss", "accuracy", "causal: loss", "accuracy"),
             [
                 (one[0], f"{one[1]:.3f}", f"{one[2]:.3f}", f"{other[1]:.3f}", f"{other[2]:.3f}")
                 for one, other in rows

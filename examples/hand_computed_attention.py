@@ -1,9 +1,9 @@
-"""Attention by hand: three tokens in two dimensions, every step of it, forward and backward.
+"""Attention computed by hand: three tokens in two dimensions, step by step, forward and backward.
 
 Article, section 6 ("手算示例：3 个 token，2 维"): X = [[1, 0], [0, 1], [1, 1]] with all projections the identity.
 For the third token the article has the weights 0.248, 0.248, 0.504 and the output 0.752, 0.752. (To four digits the
-weights are 0.2483, 0.2483, 0.5035; the article rounds the last one so that its three digits add up to 1.) The
-article stops there; here the same numbers are then followed back.
+weights are 0.2483, 0.2483, 0.5035; the article rounds the last one so that the weights sum to 1.) The backward pass is
+not in the article.
 """
 
 import math
@@ -15,7 +15,7 @@ from harness import example
 
 
 def attention_step_by_step(x):
-    """The four stages of the article, each a recorded tensor."""
+    """The four stages of the article, as tensors."""
     queries = keys = values = x
     scores = queries @ keys.T  # (3, 3)
     scaled = scores / math.sqrt(2)
@@ -40,7 +40,7 @@ def main(run):
     assert 1 - 2 * np.round(weights[0], 3) == 0.504 and abs(weights[2] - 0.504) < 6e-4
     assert np.round(output, 3).tolist() == [0.752, 0.752]
 
-    print("\nThe way back, for the first number of the third token's output:\n")
+    print("\nBackward, for the first element of the third token's output:\n")
     cotangent = np.zeros((3, 2))
     cotangent[2, 0] = 1
     steps["output"].backward(cotangent)
@@ -49,7 +49,7 @@ def main(run):
     run.print_matrix("gradient of x", x.grad.numpy())
 
     row_sums = steps["scaled"].grad.numpy().sum(axis=-1)
-    print(f"\nRow sums of the gradient of the scores, which softmax makes 0: {row_sums.round(12)}")
+    print(f"\nRow sums of the gradient of the scores, 0 because of softmax: {row_sums.round(12)}")
     assert np.abs(row_sums).max() < 1e-12
 
     fused = ta.scaled_dot_product_attention(x, x, x).numpy()

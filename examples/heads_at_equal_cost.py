@@ -1,14 +1,14 @@
-"""Several heads cost what one costs, and can look at several places at once.
+"""Several heads cost as much as one, and can attend to several positions at once.
 
 Article, section 8 ("Multi-Head Attention：多个子空间并行"), and question 6 of section 13. Claims: h heads of d/h
 dimensions have the parameters and nearly the arithmetic of one head of d; yet the model can follow several relations.
 
-Measured: parameters, and multiplications counted from the shapes of every matrix product of a layer, which are equal;
-what does grow with h is the softmax: h n^2 exponentials. Time of the forward and backward pass is printed, and depends
-on the machine. Then a task with two relations: say both the token just before and the token three before, each through
-a linear layer. One head has one distribution for both, so that it mixes the two tokens or sees one of them; two heads
-of half the size keep them apart. (With a feed-forward layer behind it even one head could do it, by giving the two
-tokens unequal weights and taking the sum apart again. What one head cannot do is keep them apart by itself.)
+Measured: parameters, and multiplications counted from the shapes of all matrix products of a layer, which are equal;
+only the softmax grows with h: h n^2 exponentials. The time of the forward and backward pass is printed, and depends on
+the machine. Then a task with two relations: predict the previous token and the token three before, each with a linear
+layer. One head has one distribution for both, so it mixes the two tokens or attends to one of them; two heads of half
+the size separate them. (With a feed-forward layer after it, one head could solve the task, too, by giving the tokens
+different weights and decoding their sum. Without one, a single head cannot separate them.)
 """
 
 import time
@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, ORANGE, example, fit
+from harness import BLUE, ORANGE, example, fit_classifier
 from tinyattn import nn
 
 HEADS = (1, 2, 4)
@@ -28,7 +28,7 @@ def cost(heads, dim=64, length=64):
     ta.manual_seed(0)
     layer = nn.MultiHeadAttention(dim, heads)
     x = ta.tensor(np.random.default_rng(0).standard_normal((length, dim)), dtype=np.float32)
-    # Shapes as they occur: the projections', and those of scores and weights in every head.
+    # From the actual shapes: projections, then scores and weighted sums of each head.
     projections = (layer.query, layer.key, layer.value, layer.project)
     products = sum(length * linear.in_features * linear.out_features for linear in projections)
     with ta.no_grad(), layer.record("weights") as record:
@@ -45,7 +45,7 @@ def cost(heads, dim=64, length=64):
 
 
 class TwoRelations(nn.Module):
-    """One layer of causal attention over tokens and positions, and for each relation a linear readout."""
+    """One layer of causal attention over tokens and positions, and a linear readout for each relation."""
 
     def __init__(self, heads, dim=32):
         self.embedding = nn.Embedding(TOKENS, dim)
@@ -60,7 +60,7 @@ class TwoRelations(nn.Module):
 
 
 def train(heads, steps, seed=0):
-    """The trained model and its share of right answers for each relation."""
+    """The trained model, and its accuracy for each relation."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     model = TwoRelations(heads)
@@ -69,16 +69,9 @@ def train(heads, steps, seed=0):
     def draw(count):
         tokens = random.integers(0, TOKENS, (count, LENGTH))
         wanted = np.stack([np.roll(tokens, distance, axis=1) for distance in DISTANCES], axis=-1)
-        return tokens, wanted[:, first:]
+        return model(tokens)[:, first:], wanted[:, first:]
 
-    def loss():
-        tokens, wanted = draw(64)
-        return ta.cross_entropy(model(tokens)[:, first:], wanted)
-
-    fit(model.parameters(), loss, steps, learning_rate=1e-2)
-    tokens, wanted = draw(500)
-    with ta.no_grad():
-        right = model(tokens).numpy()[:, first:].argmax(axis=-1) == wanted
+    right = fit_classifier(model, draw, steps, 1e-2, batch_size=64, test_size=500)
     return model, right.mean(axis=(0, 1))
 
 
@@ -87,26 +80,14 @@ def main(run):
     costs = {heads: cost(heads) for heads in HEADS}
     trained = {heads: train(heads, run.choose(800, 300)) for heads in HEADS}
 
-    run.print_table(
-        (
-            "heads",
-            "parameters",
-            "multiplications",
-            "exponentials",
-            "ms",
-            *(f"{d} before" for d in DISTANCES),
-        ),
-        [
-            (
-                heads,
-                *costs[heads][:3],
-                f"{costs[heads][3]:.1f}",
-                *(f"{x:.3f}" for x in trained[heads][1]),
-            )
-            for heads in HEADS
-        ],
-    )
-    print("\n(the last two columns: share of right answers about the token so many places before)")
+    header = ("heads", "parameters", "multiplications", "exponentials", "ms")
+    rows = []
+    for heads in HEADS:
+        *counts, milliseconds = costs[heads]
+        right = (f"{value:.3f}" for value in trained[heads][1])
+        rows.append((heads, *counts, f"{milliseconds:.1f}", *right))
+    run.print_table((*header, *(f"{distance} before" for distance in DISTANCES)), rows)
+    print("\n(the last two columns: accuracy for the token at that distance)")
 
     assert len({costs[heads][:2] for heads in HEADS}) == 1
     for heads in HEADS:
@@ -130,7 +111,7 @@ def main(run):
         values = [trained[heads][1][place] for heads in HEADS]
         axes[3].bar(at, values, 0.33, color=colour, label=f"{distance} before")
     axes[3].set_xticks(range(len(HEADS)), HEADS)
-    axes[3].set(title="right answers", xlabel="heads", ylim=(0, 1.3), yticks=(0, 0.5, 1))
+    axes[3].set(title="accuracy", xlabel="heads", ylim=(0, 1.3), yticks=(0, 0.5, 1))
     axes[3].legend(ncols=2, loc="upper center", fontsize=8)
     run.save(figure)
 

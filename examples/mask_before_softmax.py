@@ -1,16 +1,16 @@
-"""A causal mask belongs before the softmax: zeroing weights after it breaks their sum, and lets the future leak.
+"""A causal mask must be applied before the softmax: after it, rows do not sum to 1, and the future leaks.
 
-Article, section 7 ("Causal Mask：让模型“不能偷看未来”"). Claims: masked before, rows add to 1 and nothing of the
-future comes through; masked after, rows no longer add to 1. The article stops at the broken sum. Worse is what the
-sum gives away: it depends on the future scores, so that outputs do, and so does the gradient.
+Article, section 7 ("Causal Mask：让模型“不能偷看未来”"). Claims: masked before, rows sum to 1 and outputs do not
+depend on the future; masked after, rows do not sum to 1. Worse, which the article does not say: the sum depends on
+future scores, and so do outputs and gradients.
 
-Measured: row sums; the change of each output when the last token changes; the gradient of the outputs by the scores
-of future keys; and what a small model makes of the leak when it is to predict random bits. Those cannot be predicted:
-a loss below ln 2 = 0.693 nats is looking ahead, and worth nothing where the future does not exist yet.
+Measured: row sums; the change of the outputs if the last token changes; the gradient of the outputs with respect to
+scores of future keys; and how a small model exploits the leak to predict random bits. These cannot be predicted: a loss
+below ln 2 = 0.693 nats uses the future, which is not available during generation.
 
-One thing in defence of masking after: dividing by what is left of the row's sum makes it equal to masking before,
-leak and all repaired. But it subtracts the largest score of the whole row, the future included: where that lies far
-enough above the visible ones, they have all become 0, and 0 / 0 is NaN.
+Masking after, and dividing by the remaining sum of the row, is equal to masking before. But the maximum that softmax
+subtracts is that of the whole row: if a future score is far above the visible ones, their weights underflow to 0, and
+0 / 0 is NaN.
 """
 
 import math
@@ -23,7 +23,7 @@ from tinyattn import nn
 
 
 def weights_of(scores, way):
-    """Causal weights from scores (..., length, length), masked ``"before"``, ``"after"``, or after and renormalised."""
+    """Causal weights from scores (..., length, length), masked ``"before"``, ``"after"``, or after and renormalized."""
     length = scores.shape[-1]
     visible = np.tril(np.ones((length, length), bool))
     if way == "before":
@@ -36,7 +36,7 @@ WAYS = ("before", "after", "renormalised")
 
 
 def measure_leak(way, length=6, head_dim=8, seed=0):
-    """Row sums, change of the outputs but the last when the last token changes, and gradient by future scores."""
+    """Row sums, change of earlier outputs if the last token changes, and gradient with respect to future scores."""
     random = np.random.default_rng(seed)
     q, k, v = random.standard_normal((3, length, head_dim))
     other = k.copy()
@@ -60,7 +60,7 @@ def measure_leak(way, length=6, head_dim=8, seed=0):
 
 
 class BitPredictor(nn.Module):
-    """One head of attention over tokens and positions, and a linear layer to the next bit."""
+    """One head of attention over tokens and positions, and a linear layer that predicts the next bit."""
 
     def __init__(self, way, length, dim=16):
         self.way = way
@@ -76,7 +76,7 @@ class BitPredictor(nn.Module):
 
 
 def loss_on_random_bits(way, steps, length=6, seed=0):
-    """After training to predict the next of random bits: the loss at each position, (length - 1,), on fresh bits."""
+    """The loss at each position, (length - 1,), on new random bits, after training to predict the next bit."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     model = BitPredictor(way, length)
@@ -92,7 +92,7 @@ def loss_on_random_bits(way, steps, length=6, seed=0):
 
 
 def renormalised_far_above(gap):
-    """The first row of weights, masked both ways, where a future score lies ``gap`` above the visible ones."""
+    """The first row of weights, for both masks, if a future score is ``gap`` above the visible one."""
     scores = ta.tensor([[0.0, gap], [0.0, 0.0]])
     return {way: weights_of(scores, way).numpy()[0] for way in ("before", "renormalised")}
 
@@ -109,11 +109,11 @@ def main(run):
 
     steps = run.choose(500, 150)
     losses = {way: loss_on_random_bits(way, steps) for way in WAYS[:2]}
-    print("\nloss on random bits, position by position (ln 2 = 0.693 is all there is to know):\n")
+    print("\nloss on random bits, by position (ln 2 = 0.693 is the entropy):\n")
     for way, values in losses.items():
         print(f"{way:12}  " + "  ".join(f"{value:.3f}" for value in values))
 
-    print("\nfirst row, where the hidden score lies above the visible one:\n")
+    print("\nfirst row, if the masked score is above the visible one:\n")
     for gap in (10.0, 200.0):
         rows = renormalised_far_above(gap)
         print(f"by {gap:3.0f}   " + "   ".join(f"{way} {row}" for way, row in rows.items()))

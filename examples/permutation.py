@@ -1,14 +1,14 @@
-"""Without positions attention cannot tell one order of its tokens from another; how positions break that.
+"""Without positions, attention is permutation-equivariant; position encodings break the symmetry.
 
-Article, section 11 ("常见误解澄清", the last one), and question 5 of section 13. Claim: shuffle the tokens, and the
-outputs are the same ones, shuffled. (The article calls this 置换不变, permutation invariant. What it describes, outputs
-that are shuffled along, is equivariance; invariant is only what is then pooled over all positions, such as a mean.)
+Article, section 11 ("常见误解澄清", the last one), and question 5 of section 13. Claim: if the tokens are permuted,
+the outputs are permuted in the same way. (The article calls this 置换不变, permutation invariant. It describes
+equivariance; only a result pooled over all positions, such as a mean, is invariant.)
 
-Measured, for whole untrained encoders of two blocks in float64: with P a shuffle of the tokens, the distance of
-f(P x) from P f(x), as a share of the norm of f(x): zero, to rounding, is equivariance. Then the same with each kind of
-positions, and for a model without positions but with a causal mask, which tells early from late by itself. Last, the
-mean over positions of "dog bites man" and "man bites dog". (ALiBi in both directions knows distances only, and the
-second sentence is the first one mirrored: shuffles in general it sees, this one it cannot.)
+Measured, for untrained encoders of two blocks in float64: the distance of f(P x) from P f(x), relative to the norm of
+f(x), for permutations P of the tokens: zero up to rounding means equivariance. The same for each position encoding, and
+for a model without positions but with a causal mask, which breaks the symmetry by itself. Last, the mean over positions
+for "dog bites man" and "man bites dog". (Bidirectional ALiBi depends on distances only, and the second sentence is the
+mirror image of the first: it distinguishes permutations in general, but not this one.)
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ LENGTH, VOCABULARY = 12, 20
 
 
 def make_model(positions, causal=False, seed=0):
-    """An untrained transformer in float64, its queries and keys large enough for scores to matter."""
+    """An untrained transformer in float64, with query and key weights large enough for uneven attention."""
     ta.manual_seed(seed)
     model, config = (GPT, GPTConfig) if causal else (Encoder, EncoderConfig)
     settings = {
@@ -49,7 +49,7 @@ def outputs(model, tokens):
 
 
 def distance_from_equivariance(model, shuffles=8, seed=1):
-    """The largest |f(P x) - P f(x)| / |f(x)| over some shuffles P."""
+    """The largest |f(P x) - P f(x)| / |f(x)| over several permutations P."""
     random = np.random.default_rng(seed)
     tokens = random.permutation(VOCABULARY)[:LENGTH]
     out = outputs(model, tokens)
@@ -61,7 +61,7 @@ def distance_from_equivariance(model, shuffles=8, seed=1):
 
 
 def distance_of_means(model):
-    """How far apart the mean outputs of "dog bites man" and "man bites dog" are, as a share of their norm."""
+    """The relative distance between the mean outputs for "dog bites man" and "man bites dog"."""
     dog, bites, man = 3, 7, 11
     one = outputs(model, [dog, bites, man]).mean(axis=0)
     other = outputs(model, [man, bites, dog]).mean(axis=0)
@@ -69,7 +69,7 @@ def distance_of_means(model):
 
 
 def measure():
-    """For each kind of positions, and for a causal mask alone: the two distances."""
+    """The two distances for each position encoding, and for a causal mask alone."""
     models = {f"positions: {name}": make_model(name) for name in POSITIONS}
     models["none, causal mask"] = make_model("none", causal=True)
     return {
@@ -103,7 +103,7 @@ def main(run):
     figure, (left, middle, right) = run.figure(1, 3)
     for panel, rows, title in (
         (left, out, "outputs, in order"),
-        (middle, shuffled, "outputs, shuffled"),
+        (middle, shuffled, "outputs, permuted"),
     ):
         panel.imshow(rows[:, :LENGTH], cmap="PuOr_r", vmin=-2.5, vmax=2.5)
         panel.set(title=title, xticks=[], ylabel="token")

@@ -1,22 +1,22 @@
 """Recall at a distance: a recurrent network, a convolutional one, and attention.
 
-Article, section 1 ("序列建模的本质困难"). Claims: what a recurrent network passes on step by step fades with the
-distance; a convolution sees only its window, unless layers are piled up; attention reaches any distance in one step.
+Article, section 1 ("序列建模的本质困难"). Claims: the memory of a recurrent network decays with the distance; a
+convolution sees only its window, unless layers are stacked; attention reaches any distance in one step.
 
-A sequence is a name (of 8), then so many words (of 8 others), then a question mark: the answer is the name. Models of
-about the same number of parameters, trained for the same number of steps at each distance. The convolution sees 3
-tokens after one layer, 5 after two, as the article counts, and 9 after its four.
+A sequence is a name (of 8), a number of words (of 8 others), and a question mark, whose answer is the name. The models
+have about the same number of parameters, and are trained for the same number of steps at each distance. The receptive
+field of the convolution is 3 tokens after one layer, 5 after two, as in the article, and 9 after its four.
 
-Measured: right answers after training; and, before any training, the gradient of the answer by the name's embedding,
-which is what training has to go by. It is a share of the gradient by the question mark's embedding, at the same
-place as the answer. (A gated network that is trained for longer learns to keep a name for longer: the decay is what
-it has to overcome, not a limit. The convolution's window is one: beyond it the gradient is 0.)
+Measured: accuracy after training; and, before training, the gradient of the answer's loss with respect to the name's
+embedding, which is the signal for training, relative to that of the question mark's embedding, at the position of the
+answer. (A gated network learns longer memory if it is trained for longer: the decay is an obstacle, not a limit. The
+window of the convolution is a limit: beyond it the gradient is 0.)
 """
 
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, GREEN, ORANGE, example, fit
+from harness import BLUE, GREEN, ORANGE, example, fit_classifier
 from tinyattn.models import CNN, GPT, RNN, CNNConfig, GPTConfig, RNNConfig
 
 NAMES, WORDS = 8, 8
@@ -57,7 +57,7 @@ def draw_batch(random, count, distance):
 
 
 def gradient_share(kind, distance, longest, seed=0):
-    """The gradient of an answer by the name's vector over that by the question mark's, before training."""
+    """The gradient with respect to the name's embedding relative to the question mark's, before training."""
     tokens, names = draw_batch(np.random.default_rng(seed), 32, distance)
     model = make_model(kind, longest)
     vectors = []
@@ -71,7 +71,7 @@ def gradient_share(kind, distance, longest, seed=0):
 
 
 def train(kind, distance, longest, steps, seed=0):
-    """The share of right answers after training."""
+    """The accuracy after training."""
     random = np.random.default_rng(seed)
     model = make_model(kind, longest)
 
@@ -79,10 +79,7 @@ def train(kind, distance, longest, steps, seed=0):
         tokens, names = draw_batch(random, count, distance)
         return model(tokens)[:, -1], names
 
-    fit(model.parameters(), lambda: ta.cross_entropy(*answers(32)), steps, learning_rate=5e-3)
-    with ta.no_grad():
-        logits, names = answers(400)
-    return (logits.numpy().argmax(axis=-1) == names).mean()
+    return fit_classifier(model, answers, steps, 5e-3, batch_size=32, test_size=400).mean()
 
 
 @example
@@ -100,13 +97,13 @@ def main(run):
     for kind, distance in gradients:
         right[kind, distance] = train(kind, distance, longest, steps)
 
-    print("share of right answers, by distance of the name:\n")
+    print("accuracy, by distance of the name:\n")
     rows = [
         (kind, sizes[kind], *(f"{right[kind, distance]:.3f}" for distance in distances))
         for kind in KINDS
     ]
     run.print_table(("", "parameters", *distances), rows)
-    print("\ngradient by the name, as a share of that by the question mark, before training:\n")
+    print("\ngradient with respect to the name, relative to the question mark, before training:\n")
     rows = [
         (kind, *(f"{gradients[kind, distance]:.1e}" for distance in distances)) for kind in KINDS
     ]
@@ -120,7 +117,7 @@ def main(run):
     assert right["CNN", far] < 0.3
     assert gradients["CNN", far] == 0
     assert gradients["RNN", far] < 1e-4 * gradients["RNN", near]
-    # Even weights: a share of 1 / distance, not an exponential in it.
+    # Even weights: proportional to 1 / distance, not exponential in it.
     assert gradients["attention", far] > 0.5 * near / far * gradients["attention", near]
 
     figure, (left, middle) = run.figure(1, 2, width=4.4)
@@ -129,12 +126,12 @@ def main(run):
         left.plot(distances, [right[kind, distance] for distance in distances], **style)
         reached = [distance for distance in distances if gradients[kind, distance] > 0]
         middle.loglog(reached, [gradients[kind, distance] for distance in reached], **style)
-    left.axhline(1 / NAMES, linestyle="--", color="grey", label="guessing")
+    left.axhline(1 / NAMES, linestyle="--", color="grey", label="chance")
     left.set_xscale("log", base=2)
-    left.set(title=f"right answers after {steps} steps", xlabel="distance", ylim=(0, 1.05))
+    left.set(title=f"accuracy after {steps} steps", xlabel="distance", ylim=(0, 1.05))
     left.legend()
     middle.set_xscale("log", base=2)
-    middle.set(title="gradient by the name before training\n(the CNN's is 0 beyond its window)")
+    middle.set(title="gradient of the name before training\n(the CNN's is 0 beyond its window)")
     middle.set_xlabel("distance")
     for panel in (left, middle):
         panel.set_xticks(distances, distances)

@@ -1,18 +1,19 @@
-"""What residual connections and norms are for: a deep stack of attention and feed-forward layers without them.
+"""The effect of residual connections and norms: deep stacks of attention and feed-forward layers without them.
 
 Article, section 9 ("Self-Attention 在 Transformer 中的位置", its table of components). Claims: residual connections
-let gradients through and keep the original information; LayerNorm steadies training and speeds it up.
+pass gradients through and preserve the input; LayerNorm stabilizes training and makes it faster.
 
-The blocks are those that the article draws, x = norm(x + attention(x)), x = norm(x + feed_forward(x)), with or
-without the sum and with or without the norm.
+The blocks are those of the article, x = norm(x + attention(x)), x = norm(x + feed_forward(x)), with or without the
+residual connection and with or without the norm.
 
-Measured, before training, at several depths: the gradient that reaches the input from a random cotangent of the
-output, as a share of that cotangent; and how alike the tokens have become: the part of the output that is the same
-for all tokens, as a share of its norm. Without the sum every layer averages, and nothing remembers what a token was.
-Then the loss after some training of 6 blocks, at several learning rates, to say what stood two places before.
+Measured, before training, at several depths: the norm of the gradient at the input relative to that of a random
+cotangent of the output; and the collapse of the tokens: the norm of the component that all tokens share relative to the
+norm of the output. Without residual connections every layer averages, and the tokens become equal. Then the loss after
+training 6 blocks at several learning rates to predict the token two positions before.
 
-What the norm does here is the steadying: at a rate of 0.03 only the stack with norms learns, and at 0.1 the one without
-them blows up. Speed it does not bring: as weights start today, 6 blocks without norms learn this small task sooner.
+The norm stabilizes training here: at a learning rate of 0.03 only the stack with norms learns, and at 0.1 the one
+without diverges. It does not make training faster: with today's initialization, 6 blocks without norms learn this small
+task sooner.
 
 After Y. Dong, J.-B. Cordonnier and A. Loukas, "Attention is not all you need: pure attention loses rank doubly
 exponentially with depth" (2021).
@@ -34,7 +35,7 @@ TOKENS, LENGTH, BACK = 8, 12, 2
 
 
 class Layer(nn.Module):
-    """One half of a block: what it is given, with the sum and the norm or without."""
+    """A sublayer with an optional residual connection and an optional norm."""
 
     def __init__(self, inner, dim, residual, norm):
         self.inner = inner
@@ -58,7 +59,7 @@ def make_stack(variant, depth, dim=32):
 
 
 def through_the_stack(variant, depth, dim=32, seed=0):
-    """The share of a cotangent that reaches the input, and the share of the output that all tokens have in common."""
+    """The relative norm of the gradient at the input, and of the component of the output that all tokens share."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     x = ta.tensor(random.standard_normal((8, LENGTH, dim)), dtype=np.float32, requires_grad=True)
@@ -72,7 +73,7 @@ def through_the_stack(variant, depth, dim=32, seed=0):
 
 
 def train(variant, steps, learning_rate, depth=6, dim=32, seed=0):
-    """The losses of a stack that is to say the token so many places before."""
+    """The losses of a stack that is trained to predict the token ``BACK`` positions before."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     embedding, stack = nn.Embedding(TOKENS, dim), make_stack(variant, depth, dim)
@@ -92,19 +93,19 @@ def main(run):
     depths = run.choose((1, 2, 4, 8, 16), (2, 8))
     steps, rates = run.choose((80, (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)), (50, (3e-3, 1e-1)))
     passed = {(v, depth): through_the_stack(v, depth) for v in VARIANTS for depth in depths}
-    # Without the norm the largest rate is meant to blow up.
+    # Without the norm, the largest rate is expected to diverge.
     with np.errstate(over="ignore", invalid="ignore"):
         trained = {(v, rate): train(v, steps, rate) for v in VARIANTS for rate in rates}
     last = {key: np.mean(losses[-10:]) for key, losses in trained.items()}
 
-    names = ("share of the gradient at the input", "share that all tokens have in common")
+    names = ("relative gradient at the input", "component that all tokens share")
     for which, name in enumerate(names):
         print(f"{name}, by depth:\n")
         rows = [(v, *(f"{passed[v, depth][which]:.2g}" for depth in depths)) for v in VARIANTS]
         run.print_table(("", *depths), rows)
         print()
     print(
-        f"loss of 6 blocks after {steps} steps, by learning rate (guessing: {np.log(TOKENS):.3f}):\n"
+        f"loss of 6 blocks after {steps} steps, by learning rate (chance: {np.log(TOKENS):.3f}):\n"
     )
     rows = [(v, *(f"{last[v, rate]:.3f}" for rate in rates)) for v in VARIANTS]
     run.print_table(("", *rates), rows)
@@ -129,8 +130,8 @@ def main(run):
         losses = np.minimum(np.nan_to_num([last[variant, rate] for rate in rates], nan=np.inf), 4)
         right.semilogx(rates, losses, **style)
     for panel, title in (
-        (left, "gradient that reaches the input"),
-        (middle, "what all tokens have in common"),
+        (left, "relative gradient at the input"),
+        (middle, "component that all tokens share"),
     ):
         panel.set_xscale("log", base=2)
         panel.set_xticks(depths, depths)

@@ -1,15 +1,14 @@
-"""Why scores are divided by sqrt(d_k): without it softmax saturates, and no gradient comes through.
+"""Why scores are divided by sqrt(d_k): without it, softmax saturates and its gradient vanishes.
 
 Article, section 4 ("完整公式：逐步拆解", stage 2). Claims: for independent components of mean 0 and variance 1,
 Var[q.k] = d_k; without the division softmax becomes nearly one-hot and its gradient vanishes; with it, nothing
-depends on d_k. (The article also says that the dot product's expected value grows with d_k. It is 0 throughout, as
-its own formula two lines on has it: what grows is the variance, linearly, and with it the typical size, as
-sqrt(d_k). And saturation sets in late: at d_k = 16 more gradient comes through without the division than with it, at
-64 nearly as much.)
+depends on d_k. (The article also says that the expected value of the dot product grows with d_k. It is always 0, as in
+the article's own formula two lines later: the variance grows linearly, and the typical magnitude as sqrt(d_k). And
+saturation starts late: at d_k = 16 the gradient is larger without the division than with it, at 64 almost as large.)
 
-Measured: the mean and variance of q.k over many pairs; then, for queries that each see 64 keys, the largest weight,
-the entropy of the weights (as a share of that of even weights), the norm of the softmax's Jacobian, and the norm of
-the gradient that reaches the scores from a random cotangent of the weights: medians over the queries.
+Measured: the mean and variance of q.k over many pairs; then, for queries with 64 keys each, the largest weight, the
+entropy of the weights (relative to that of even weights), the norm of the Jacobian of softmax, and the norm of the
+gradient of the scores for a random cotangent of the weights: medians over the queries.
 """
 
 import numpy as np
@@ -29,7 +28,7 @@ def dot_products(d_k, pairs=20_000, seed=0):
 
 
 def saturation(d_k, scaled, queries=256, seed=0):
-    """How sharp the weights are, and how much gradient they let through: a dict of medians over the queries."""
+    """Measures of how peaked the weights are, and of the gradient: a dict of medians over the queries."""
     random = np.random.default_rng(seed)
     q, k = random.standard_normal((queries, d_k)), random.standard_normal((KEYS, d_k))
     scores = ta.tensor(q @ k.T * (d_k**-0.5 if scaled else 1.0), requires_grad=True)
@@ -76,7 +75,7 @@ def main(run):
         assert abs(x.var() / d_k - 1) < 0.1
         assert abs(x.mean()) < 5 * (d_k / len(x)) ** 0.5  # five standard errors
     small, large = sizes[0], sizes[-1]
-    for name in names:  # with the division d_k makes no difference
+    for name in names:  # with the division, they do not depend on d_k
         assert 0.7 < measured[large, True][name] / measured[small, True][name] < 1.4
     assert measured[large, False]["largest weight"] > 0.95
     assert measured[large, False]["entropy"] < 0.1
@@ -100,7 +99,7 @@ def draw(run, sizes, products, measured):
         middle.semilogx(sizes, [measured[d, scaled]["largest weight"] for d in sizes], **style)
         right.loglog(sizes, [measured[d, scaled]["gradient"] for d in sizes], **style)
     middle.set(title=f"largest of {KEYS} weights", xlabel="$d_k$", ylim=(0, 1.05))
-    right.set(title="gradient that reaches the scores", xlabel="$d_k$")
+    right.set(title="gradient of the scores", xlabel="$d_k$")
     right.legend(loc="lower left")
     run.save(figure)
 

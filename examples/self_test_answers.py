@@ -1,7 +1,7 @@
-"""The article's six questions, answered with numbers that are measured as they are printed.
+"""Answers to the article's six questions, with measured numbers.
 
-Article, section 13 ("自测题"). Each answer calls the experiment that shows it, in the script that is named beside it;
-those scripts measure more, draw it, and say where the article is not exact.
+Article, section 13 ("自测题"). Each answer runs an experiment of the named script, which measures more, plots the
+results, and says where the article is inaccurate.
 """
 
 import textwrap
@@ -25,11 +25,11 @@ def why_three_projections(run):
     assert right["separate"] > 0.9
     assert max(right["Q = K"], right["V = K"]) < 0.85
     text = f"""
-    Looking for, being found and passing on are three tasks. With Q = K scores are mutual: a pronoun cannot look for a
-    name without being looked for by it. With V = K matching and content share the room of one vector. On a task that
-    needs both, in a head of 2 dimensions, {right["separate"]:.0%} of the answers are right with three projections,
+    Searching, being found and passing on content are three tasks. With Q = K scores are symmetric: if a pronoun attends
+    to a name, the name attends to the pronoun. With V = K, matching and content share one vector. On a task that needs
+    both, with a head of 2 dimensions, the accuracy is {right["separate"]:.0%} with three projections,
     {right["Q = K"]:.0%} with Q = K and {right["V = K"]:.0%} with V = K."""
-    return text, "right answers", right
+    return text, "accuracy", right
 
 
 def what_the_scale_is_for(run):
@@ -41,8 +41,9 @@ def what_the_scale_is_for(run):
     assert without["gradient"] < 0.2 * with_scale["gradient"]
     text = f"""
     Scores of d_k = {d_k} dimensions have a standard deviation of {spread:.1f}, sqrt(d_k), and softmax saturates:
-    the largest of 64 weights is {without["largest weight"]:.2f}, and a gradient of {without["gradient"]:.3f} is left
-    for the scores. Divided by sqrt(d_k) it is {with_scale["largest weight"]:.2f}, and {with_scale["gradient"]:.2f}."""
+    the largest of 64 weights is {without["largest weight"]:.2f}, and the gradient of the scores
+    {without["gradient"]:.3f}. Divided by sqrt(d_k), they are {with_scale["largest weight"]:.2f} and
+    {with_scale["gradient"]:.2f}."""
     bars = {"divided": with_scale["gradient"], "not divided": without["gradient"]}
     return text, "gradient of the scores", bars
 
@@ -53,9 +54,10 @@ def why_the_mask_comes_first(run):
     assert abs(before["row sums"] - 1).max() < 1e-12 and before["change"].max() < 1e-12
     assert after["row sums"].min() < 0.9 and after["change"].max() > 1e-3
     text = f"""
-    Weights that are zeroed after the softmax no longer add to 1: a row is left with {after["row sums"].min():.2f}. And
-    what is left depends on the scores that were to be hidden: another last token changes earlier outputs by up to
-    {after["change"].max():.2f}. Masked before, rows add to 1 and the change is {before["change"].max():.0f}."""
+    Weights masked after the softmax do not sum to 1: a row sums to {after["row sums"].min():.2f}. And the sum depends
+    on the masked scores: another last token changes earlier outputs by up to {after["change"].max():.2f}. Masked
+    before,
+    rows sum to 1 and the change is {before["change"].max():.0f}."""
     bars = {"masked before": before["row sums"].min(), "after": after["row sums"].min()}
     return text, "smallest sum of a row", bars
 
@@ -71,9 +73,9 @@ def how_output_and_input_compare(run):
     assert out.shape == (length, dim) and record["weights"].shape == (heads, length, length)
     assert record["value"].shape == (length, heads * head)
     text = f"""
-    As many outputs as inputs, {length}; each head's have the dimension of its values, here {dim} / {heads} = {head}
-    and not d_model. Side by side they are {record["value"].shape[1]} again, and W_O keeps that: {out.shape} in and out,
-    which the residual connection needs."""
+    There are as many outputs as inputs, {length}. Those of a head have the dimension of its values, here
+    {dim} / {heads} = {head}, not d_model. Concatenated they have {record["value"].shape[1]} dimensions again, and so
+    after W_O: {out.shape} in and out, as the residual connection requires."""
     return text, "dimensions", {"input": dim, "a head": head, "output": out.shape[-1]}
 
 
@@ -88,9 +90,9 @@ def what_permutation_does(run):
     assert shift < 1e-12 and means["no positions"] < 1e-12
     assert means["learned positions"] > 1e-3
     text = f"""
-    Scores and weighted sums do not know places: shuffled tokens give the same outputs, shuffled (equivariant, strictly
-    speaking), to {shift:.0e}. "Dog bites man" and "man bites dog" then differ by {means["no positions"]:.0e} in the
-    mean of their outputs; with learned positions by {means["learned positions"]:.0%}."""
+    Scores and weighted sums do not depend on positions: permuted tokens give permuted outputs (strictly speaking,
+    equivariance), up to {shift:.0e}. The mean outputs for "dog bites man" and "man bites dog" then differ by
+    {means["no positions"]:.0e}; with learned positions by {means["learned positions"]:.0%}."""
     return text, "difference of two sentences", means
 
 
@@ -100,8 +102,7 @@ def whether_heads_cost_more(run):
     assert one[:2] == four[:2]
     text = f"""
     Hardly: {four[1]:,} multiplications with 4 heads and {one[1]:,} with one, and the same {one[0]:,} parameters, as 4
-    heads of d/4 dimensions share what one head of d has. Only the softmax grows: {four[2]:,} exponentials against
-    {one[2]:,}."""
+    heads have d/4 dimensions each. Only the softmax grows: {four[2]:,} exponentials instead of {one[2]:,}."""
     return text, "multiplications", {"1 head": one[1], "4 heads": four[1]}
 
 

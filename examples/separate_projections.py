@@ -1,26 +1,25 @@
-"""Why queries, keys and values have projections of their own, and what goes wrong when two of them share one.
+"""Why queries, keys and values have separate projections, and what goes wrong if two of them share one.
 
 Article, section 3 ("Q / K / V：不是三种数据，是三个“角色”"). Claims: with Q = K one representation must say both
 what a token looks for and what it offers; with V = K one must serve both for matching and for passing on content.
 
-The task has the smallest relation that is not mutual: pronouns look for names, names for verbs, verbs for pronouns.
-Each of three tokens has a kind and a payload (of 16), comes in any order, and must say the payload of the kind that
-its own kind looks for. One head of attention, then a linear layer; nothing knows positions.
+The task has the smallest relation that is not symmetric: pronouns look for names, names for verbs, verbs for pronouns.
+Three tokens, each with a kind and a payload (of 16), are in random order; each must predict the payload of the kind
+that its own kind looks for. The model is one head of attention and a linear layer, without positions.
 
- - Q = K makes scores mutual: s(a, b) = s(b, a). Each token choosing rightly would mean s(pronoun, name) > s(pronoun,
-   verb) = s(verb, pronoun) > s(verb, name) = s(name, verb) > s(name, pronoun) = s(pronoun, name): no three numbers
-   do that. One of the three must choose wrongly, at any width: at most 2/3 are right, but for lucky payloads.
- - V = K is different: it is a matter of room. Two dimensions are enough for kinds and for payloads apart, not for
-   both in one vector. In a wide head both fit side by side, and nothing is lost. The article's reason holds for
-   narrow heads.
+ - Q = K makes scores symmetric: s(a, b) = s(b, a). If all tokens chose correctly, s(pronoun, name) > s(pronoun,
+   verb) = s(verb, pronoun) > s(verb, name) = s(name, verb) > s(name, pronoun) = s(pronoun, name), which is impossible.
+   One of the three must choose wrongly, at any width: the accuracy is at most 2/3, apart from equal payloads.
+ - V = K is a matter of capacity. Two dimensions suffice for kinds or for payloads, but not for both in one vector. A
+   wide head has enough dimensions for both, and nothing is lost. The article's reason holds for narrow heads.
 
-Measured: the share of right answers after training.
+Measured: the accuracy after training.
 """
 
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, ORANGE, PURPLE, example, fit
+from harness import BLUE, ORANGE, PURPLE, example, fit_classifier
 from tinyattn import nn
 
 KINDS, PAYLOADS = 3, 16
@@ -47,7 +46,7 @@ class OneHead(nn.Module):
 
 
 def draw_batch(random, count):
-    """Tokens (count, 3), kind and payload in one number, and for each the payload that it looks for."""
+    """Tokens (count, 3), each a kind and a payload as one number, and the payload that each looks for."""
     kinds = random.permuted(np.tile(np.arange(KINDS), (count, 1)), axis=1)
     payload_of = random.integers(0, PAYLOADS, (count, KINDS))
     payloads = np.take_along_axis(payload_of, kinds, axis=1)
@@ -56,20 +55,16 @@ def draw_batch(random, count):
 
 
 def train(way, width, steps, seed=0):
-    """The trained model, and its share of right answers on fresh sequences."""
+    """The trained model, and its accuracy on new sequences."""
     ta.manual_seed(seed)
     random = np.random.default_rng(seed)
     model = OneHead(way, width)
 
-    def loss():
-        tokens, wanted = draw_batch(random, 128)
-        return ta.cross_entropy(model(tokens), wanted)
+    def draw(count):
+        tokens, wanted = draw_batch(random, count)
+        return model(tokens), wanted
 
-    fit(model.parameters(), loss, steps, learning_rate=3e-2)
-    tokens, wanted = draw_batch(random, 2000)
-    with ta.no_grad():
-        right = model(tokens).numpy().argmax(axis=-1) == wanted
-    return model, right.mean()
+    return model, fit_classifier(model, draw, steps, 3e-2, batch_size=128, test_size=2000).mean()
 
 
 @example
@@ -79,13 +74,13 @@ def main(run):
     trained = {(way, width): train(way, width, steps) for way in WAYS for width in widths}
     share = {key: right for key, (_, right) in trained.items()}
 
-    print("share of right answers, by width of the head:\n")
+    print("accuracy, by width of the head:\n")
     run.print_table(
         ("", *widths),
         [(way, *(f"{share[way, width]:.3f}" for width in widths)) for way in WAYS],
     )
     most = 2 / 3 + 1 / 3 / PAYLOADS
-    print(f"\nwith Q = K at most {most:.3f} can be right")
+    print(f"\nwith Q = K the accuracy is at most {most:.3f}")
 
     narrow, wide = widths[0], widths[-1]
     for width in widths:
@@ -104,7 +99,7 @@ def main(run):
         at = np.arange(len(widths)) + 0.27 * (place - 1)
         bars.bar(at, [share[way, width] for width in widths], 0.25, color=colour, label=way)
     bars.axhline(most, linestyle="--", color="grey", linewidth=1)
-    bars.set(title="right answers", xlabel="width of the head", ylim=(0, 1.35), yticks=(0, 0.5, 1))
+    bars.set(title="accuracy", xlabel="width of the head", ylim=(0, 1.35), yticks=(0, 0.5, 1))
     bars.set_xticks(range(len(widths)), widths)
     bars.legend(ncols=3, fontsize=7, handlelength=1, columnspacing=0.8, loc="upper center")
     run.save(figure)

@@ -1,20 +1,20 @@
-"""Attention weights are not an explanation: what a model looks at, against what its answer depends on.
+"""Attention weights are not an explanation: weights and the effect of hiding a character differ.
 
 Article, section 11 ("常见误解澄清", the second). Claim: there is no reliable causal relation between attention
 weights and what a model decides.
 
-A GPT is trained on Python's own documentation, and predicts the character after each of some texts.
+A GPT is trained on Python's documentation, and predicts the next character of several texts.
 
-Measured, first: the weight that the last position gives to each character, averaged over all heads and layers as
-such pictures show it, against the effect of hiding that character from all of attention: how far the prediction
-moves (Kullback-Leibler divergence). Their rank correlation in each text; and the most blatant pair of characters, of
-which one has more weight than the other and a fraction of its effect, the other being among the quarter with the
-most effect. (The weights are not meaningless: over all, what has more weight tends to have more effect, as it must,
-since nothing comes from a character without weight. They are no reliable account of a single prediction.)
+Measured, first: the weight of the last position on each character, averaged over all heads and layers as in common
+visualizations, and the effect of masking that character in all attention layers: the Kullback-Leibler divergence of the
+prediction. Their rank correlation in each text; and the most extreme pair of characters, where one has more weight than
+the other and a fraction of its effect, and the other is in the quarter with the largest effects. (The weights are not
+meaningless: on average, characters with more weight have more effect, since a character without weight has none. But
+they do not reliably explain a single prediction.)
 
-Second, for the last position: other weights for every head, far from the model's own, from which the whole model
-computes the same prediction. They always exist where a head has more keys than dimensions: its output, an average of
-values in head_dim dimensions, is also an average of head_dim + 1 of them (Carathéodory's theorem).
+Second, for the last position: other weights for all heads, far from the model's own, for which the model computes the
+same prediction. They exist if a head has more keys than dimensions: its output, a convex combination of values in
+head_dim dimensions, is also one of head_dim + 1 of them (Carathéodory's theorem).
 
 After S. Jain and B. C. Wallace, "Attention is not Explanation" (2019).
 """
@@ -25,22 +25,15 @@ import numpy as np
 
 import tinyattn as ta
 from harness import BLUE, GREY, ORANGE, example
-from what_heads_learn import BLOCK, corpus, trained_gpt
-
-
-def texts(count):
-    """Pieces of the validation text, (count, BLOCK)."""
-    ids = corpus().validation
-    starts = np.linspace(0, len(ids) - BLOCK - 1, count).astype(int)
-    return ids[starts[:, None] + np.arange(BLOCK)].astype(np.int64)
+from what_heads_learn import BLOCK, trained_gpt, validation_texts
 
 
 def weights_and_effects(model, ids):
-    """For each character before the last one: its weight and the effect of hiding it, two arrays (BLOCK - 1,)."""
+    """The weight of each character before the last, and the effect of masking it: two arrays (BLOCK - 1,)."""
     with ta.no_grad(), model.record("attention.weights") as record:
         own = ta.log_softmax(model(ids[None])[0, -1]).numpy()
     weights = np.mean([record[name].value[0, :, -1] for name in record], axis=(0, 1))
-    # A text for each character that is hidden: (BLOCK - 1, heads, queries, keys).
+    # One copy of the text per masked character: (BLOCK - 1, heads, queries, keys).
     visible = ~np.eye(BLOCK, dtype=bool)[:-1, None, None, :]
 
     def hide(module, inputs, scores):
@@ -55,15 +48,15 @@ def weights_and_effects(model, ids):
 
 
 def rank_correlation(one, other):
-    """Spearman's: the correlation of the ranks."""
+    """Spearman's rank correlation coefficient."""
     ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
     return np.corrcoef(*ranks)[0, 1]
 
 
 def most_blatant_pair(weights, effects):
-    """Two characters, i with more weight and less effect, j of the quarter with the most effect.
+    """Characters i with more weight and less effect than j, which is in the quarter with the largest effects.
 
-    Returns how many times j's weight i has, how many times i's effect j has, and (i, j).
+    Returns the ratio of the weights of i and j, the ratio of the effects of j and i, and (i, j).
     """
     of_weights = weights[:, None] / weights[None, :]
     of_effects = effects[None, :] / np.maximum(effects[:, None], 1e-12)
@@ -74,12 +67,12 @@ def most_blatant_pair(weights, effects):
 
 
 def other_weights(weights, values):
-    """Other weights (keys,) with the same average of ``values`` (keys, head_dim): few of them, the largest avoided."""
+    """Sparse weights (keys,) with the same weighted sum of ``values`` (keys, head_dim), avoiding the largest weight."""
     weights = weights.astype(np.float64).copy()
     rows = np.concatenate([values, np.ones((len(values), 1))], axis=1).astype(np.float64)
     while True:
         support = np.flatnonzero(weights > 1e-12)
-        # Directions along which neither the average nor the sum changes.
+        # Directions that change neither the weighted sum of the values nor the sum of the weights.
         _, singular, directions = np.linalg.svd(rows[support].T)
         null = directions[(singular > 1e-9).sum() :]
         if len(null) == 0:
@@ -89,16 +82,16 @@ def other_weights(weights, values):
         if np.abs(direction).max() < 1e-9:
             direction = null[0]
         direction /= np.abs(direction).max()
-        falling = direction < -1e-9  # some are: the sum does not change
+        falling = direction < -1e-9  # not empty, because the weights sum to 1
         step = (weights[support][falling] / -direction[falling]).min()
         weights[support] += step * direction
         weights[weights < 1e-12] = 0
 
 
 def replace_last_rows(model, ids, choose):
-    """The prediction with ``choose(weights, values)`` as every head's weights for the last position.
+    """The prediction with ``choose(weights, values)`` as the weights of each head for the last position.
 
-    Returns the probabilities, the distance of those weights from each head's own (between 0 and 1), and both.
+    Returns the probabilities, the distances of these weights from the heads' own (between 0 and 1), and both weights.
     """
     distances, shown = [], []
     values = {}
@@ -139,7 +132,7 @@ def replace_last_rows(model, ids, choose):
 def main(run):
     model, loss = trained_gpt(run.choose(400, 80))
     print(f"a GPT trained to a loss of {loss:.2f} nats a character\n")
-    examples = texts(run.choose(24, 6))
+    examples = validation_texts(run.choose(24, 6))
     pairs = [weights_and_effects(model, ids) for ids in examples]
     correlations = np.array([rank_correlation(*pair) for pair in pairs])
     blatant = [most_blatant_pair(*pair) for pair in pairs]

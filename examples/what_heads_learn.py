@@ -1,20 +1,19 @@
-"""What attention heads learn on real text: each is measured, and named by a definition rather than by its looks.
+"""What attention heads learn on real text: each head is measured and classified by definitions.
 
 Article, section 8 ("Multi-Head Attention：多个子空间并行", what visualisations show). Claims: some heads attend to
-neighbours, some far away, some almost evenly, and layers differ. Besides, large models have heads that rest on the
-first token.
+neighbors, some to distant tokens, some almost evenly, and layers differ. Large models also have heads that attend to
+the first token (attention sinks).
 
-Two GPTs are trained on Python's own documentation, one with rotary positions, one without any; then every head's
-weights on texts that it has not been trained on are measured by the definitions of ``tinyattn.study.heads``: the
-share of its weight on neighbours, at 16 or more characters' distance, on the first character, on equal characters,
-after equal characters, and the evenness of its weights; each beside what even attention would get on the same texts.
-Before training all heads are even.
+Two GPTs are trained on Python's documentation, one with rotary positions, one without positions. Then the weights of
+each head on texts that were not used for training are measured by the definitions of ``tinyattn.study.heads``: the
+share of its weight on neighbors, at a distance of 16 or more characters, on the first character, on equal characters,
+after equal characters, and the evenness of its weights; each compared with even attention on the same texts. Before
+training all heads are even.
 
-What is found: heads for neighbours where positions are known; and layers differ, as the heads of the first stay more
-even. The model without positions cannot ask for a neighbour; some of its heads stay even, and with the causal mask
-that is of use: an even average over all so far tells how many those are. What is not found, in models this small
-after training this short: heads for far characters or for the first one, that is, heads that give those much more
-than even attention does.
+Found: heads for neighbors in the model with positions; and layers differ, as the heads of the first remain more even.
+The model without positions cannot attend to a neighbor. Some of its heads remain even, which is useful with a causal
+mask: an even average over all previous tokens encodes their number. Not found, in models this small after so little
+training: heads for distant characters or for the first one, with much more weight there than even attention.
 """
 
 import functools
@@ -33,12 +32,12 @@ BLOCK = 64
 
 @functools.cache
 def corpus():
-    """Python's documentation as ids, split in two."""
+    """Python's documentation as ids, with its training and validation split."""
     return CharDataset.load("pydoc", BLOCK)
 
 
 def make_gpt(positions, seed=0):
-    """A GPT of two blocks with four heads, for the characters of the corpus."""
+    """An untrained GPT of two blocks with four heads, for the characters of the corpus."""
     ta.manual_seed(seed)
     size = len(corpus().vocabulary)
     return GPT(
@@ -57,7 +56,7 @@ def make_gpt(positions, seed=0):
 
 @functools.cache
 def trained_gpt(steps, positions="rotary", seed=0):
-    """The GPT after some steps on the corpus, and the loss of its last ten steps."""
+    """The GPT after training on the corpus, and the mean loss of the last ten steps."""
     model = make_gpt(positions, seed)
     batches = Batches(corpus().train, BLOCK, batch_size=8, random=Random(seed))
     losses = fit(model.parameters(), lambda: model.loss(*batches.draw()), steps, learning_rate=6e-3)
@@ -65,9 +64,9 @@ def trained_gpt(steps, positions="rotary", seed=0):
 
 
 def measure(model, texts):
-    """The weights (texts, layers, heads, BLOCK, BLOCK), each head's shares, those of even attention, and its name.
+    """The weights (texts, layers, heads, BLOCK, BLOCK), the shares of each head and of even attention, and classes.
 
-    Shares are averages over the texts: a dict of behaviour to an array (layers, heads), or to a number.
+    Shares are means over the texts: a dict of behavior to an array (layers, heads), for even attention to a number.
     """
     characters = corpus().vocabulary.characters
     with ta.no_grad(), model.record("attention.weights") as record:
@@ -92,7 +91,7 @@ def measure(model, texts):
 
 
 def validation_texts(count):
-    """Pieces of text that the model has not been trained on, (count, BLOCK)."""
+    """Evenly spaced windows of the validation split, (count, BLOCK)."""
     ids = corpus().validation
     starts = np.linspace(0, len(ids) - BLOCK - 1, count).astype(int)
     return ids[starts[:, None] + np.arange(BLOCK)].astype(np.int64)
@@ -108,14 +107,14 @@ def main(run):
         model, loss = trained_gpt(steps, positions)
         weights[positions], shares, even, found[positions] = measure(model, texts)
         print(
-            f"positions: {positions}; loss after {steps} steps {loss:.2f}; untrained all {set(before.values())}\n"
+            f"positions: {positions}; loss after {steps} steps {loss:.2f}; untrained: all {set(before.values())}\n"
         )
         rows = [
             (layer, head, *(f"{shares[one.key][layer, head]:.2f}" for one in BEHAVIOURS), name)
             for (layer, head), name in found[positions].items()
         ]
         rows.append(("even", "", *(f"{even[one.key]:.2f}" for one in BEHAVIOURS), ""))
-        run.print_table(("layer", "head", *behaviours, "named"), rows)
+        run.print_table(("layer", "head", *behaviours, "class"), rows)
         print()
         evenness[positions] = shares["uniform"].mean(axis=-1)  # by layer
         assert set(before.values()) == {"uniform"}

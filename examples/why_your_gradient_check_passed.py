@@ -1,14 +1,14 @@
-"""Why your gradient check passed a wrong softmax: a check sees only what its cotangent can see.
+"""Why a gradient check passes a wrong softmax: a check detects only errors that its cotangent makes visible.
 
-Article, section 4 ("阶段 3：Softmax 归一化"). The softmax spreads a fixed budget: its outputs add to 1, whatever the
-scores. Claims: therefore ``y.sum()`` is constant, the gradient under a cotangent of ones is zero, and a softmax whose
-backward is wrong by any factor, or returns zeros, passes a check with ``loss = y.sum()``. The same holds of layer
-norm, whose outputs add to 0. ``loss = (y**2).sum()`` is no way out: with the cotangent 2y a layer norm without its
-mean term passes. A random cotangent sees all of these.
+Article, section 4 ("阶段 3：Softmax 归一化"). The outputs of softmax sum to 1 for any scores. Claims: therefore
+``y.sum()`` is constant, its gradient is zero, and a softmax whose backward is wrong by any factor, or returns zeros,
+passes a check with ``loss = y.sum()``. The same holds for layer norm, whose outputs sum to 0. ``loss = (y**2).sum()``
+is not a solution: with the cotangent 2y, a layer norm without its mean term passes. A random cotangent detects all of
+these.
 
-Measured: each known mutation of the rule is checked three times, with the table of ``tinyattn gradcheck --break``; and
-how far the gradient of a mutated rule is from the true one under each of the three cotangents. Then the step: the same
-difference quotient in float32 and float64, the other reason why a wrong gradient can pass.
+Measured: each known mutation of the rule is checked with three cotangents, with the table of ``tinyattn gradcheck
+--break``; and the difference between the gradient of a mutated rule and the true one for each cotangent. Then the
+effect of the step size: difference quotients in float32 and float64, the other reason why a wrong gradient can pass.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ CLAIMED = {  # mutations that a check misses
 
 
 def gradient_under(cotangent_of, x):
-    """The gradient of softmax at ``x`` under a cotangent that may depend on its output."""
+    """The gradient of softmax at ``x`` for a cotangent that may depend on its output."""
     leaf = ta.tensor(x, requires_grad=True)
     y = ta.softmax(leaf)
     (gradient,) = ta.grad(y, leaf, ta.tensor(cotangent_of(y.numpy())))
@@ -62,7 +62,7 @@ def main(run):
             assert mutations <= passed, (name, check, passed)
         assert all(o.caught["random"] for o in outcomes)
 
-    # What the three cotangents show of the true gradient and of a wrong one, 7 times as large.
+    # The true gradient, and one 7 times as large, for the three cotangents.
     x = random.standard_normal((1, 6))
     direction = random.standard_normal((1, 6))
     cotangents = {

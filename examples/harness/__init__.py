@@ -1,8 +1,8 @@
-"""What the examples share: their options, their tables, and where their pictures go.
+"""Command-line options, tables, figures and training loops of the examples.
 
-Every example is a script: ``python examples/NAME.py`` prints its numbers, asserts the claim in its head, and writes
-``NAME.png``. ``--quick`` takes seconds, with the claim still asserted; ``--out`` says where pictures go.
-All random numbers come from fixed seeds.
+Each example is a script: ``python examples/NAME.py`` prints its measurements, asserts the claim in its docstring, and
+writes ``NAME.png``. ``--quick`` runs in seconds and asserts the same claim; ``--out`` sets the folder for the picture.
+All random seeds are fixed.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import threadpoolctl
 
 import tinyattn as ta
 
-# Okabe and Ito's colours, which those who cannot tell red from green can tell apart.
+# The color-blind-safe palette of Okabe and Ito.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 GREY = "#666666"
 
 
 class Run:
-    """One run of an example: whether it is to be quick, its further options, and where its picture goes."""
+    """One run of an example: its options, and its output."""
 
     def __init__(self, name, options):
         self.name = name
@@ -35,24 +35,24 @@ class Run:
         return quick if self.quick else full
 
     def say_what_is_missing(self, what):
-        """In a quick run, print what it is too short to show."""
+        """In a quick run, print what it cannot show."""
         if self.quick:
             print(f"\n--quick is too short to show {what}; the full run does")
 
     def print_matrix(self, name, matrix):
-        """A small matrix with its name, three digits behind the point."""
+        """Print a small matrix with its name, to three decimals."""
         text = np.array2string(np.asarray(matrix) + 0.0, precision=3, suppress_small=True)
         print(f"{name}\n  " + text.replace("\n", "\n  "))
 
     def print_table(self, header, rows):
-        """Rows under a header, columns aligned."""
+        """Print a table with aligned columns."""
         cells = [[str(cell) for cell in row] for row in (header, *rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
     def figure(self, rows=1, columns=1, width=3.6, height=3.2, squeeze=True):
-        """A matplotlib figure with its axes, drawn without a screen."""
+        """A matplotlib figure with its axes, without a display."""
         import matplotlib
 
         matplotlib.use("Agg")
@@ -79,7 +79,7 @@ class Run:
         )
 
     def draw_matrix(self, axes, title, matrix):
-        """A matrix as coloured cells with their numbers: one hue up for positive, another for negative."""
+        """Draw a matrix as colored cells with their values, one hue for positive and one for negative values."""
         matrix = np.asarray(matrix)
         limit = np.abs(matrix).max() or 1
         axes.imshow(matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
@@ -93,7 +93,7 @@ class Run:
         axes.spines[:].set_visible(False)
 
     def draw_weights(self, axes, title, weights, names=None):
-        """Attention weights from white (0) to blue (1): a row a query, a column a key."""
+        """Draw attention weights from white (0) to blue (1), one row per query, one column per key."""
         axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
         axes.set(title=title, xticks=[], yticks=[])
         if names is not None:
@@ -102,7 +102,7 @@ class Run:
         axes.grid(False)
 
     def save(self, figure):
-        """Write the picture and say where."""
+        """Write the picture and print its path."""
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{self.name}.png"
         figure.savefig(path, dpi=110, bbox_inches="tight")
@@ -110,7 +110,7 @@ class Run:
 
 
 def fit(parameters, loss, steps, learning_rate=3e-3):
-    """Train with AdamW; ``loss()`` draws a batch and computes its loss. Returns the losses, a float a step."""
+    """Train with AdamW; ``loss()`` draws a batch and returns its loss. Returns the losses of all steps."""
     optimizer = ta.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)
     losses = []
     for step in range(steps):
@@ -127,11 +127,26 @@ def fit(parameters, loss, steps, learning_rate=3e-3):
     return losses
 
 
-def example(function=None, **more):
-    """Decorator: make ``function(run)`` the main program of the script it stands in.
+def fit_classifier(model, draw, steps, learning_rate, batch_size, test_size):
+    """Train a classifier with cross-entropy, and test it on new examples.
 
-    Further options are given as ``@example(data={"default": "pydoc", "help": "text to train on"})``, with the arguments
-    of argparse, and found in ``run.options``.
+    Args:
+        draw: ``draw(count)`` returns logits and targets of ``count`` examples.
+
+    Returns:
+        Booleans of the shape of the targets, True for correct predictions.
+    """
+    fit(model.parameters(), lambda: ta.cross_entropy(*draw(batch_size)), steps, learning_rate)
+    with ta.no_grad():
+        logits, targets = draw(test_size)
+    return logits.numpy().argmax(axis=-1) == targets
+
+
+def example(function=None, **more):
+    """Decorator: make ``function(run)`` the main program of its script.
+
+    More options are given as arguments of argparse, ``@example(data={"default": "pydoc", "help": "text to train
+    on"})``, and stored in ``run.options``.
     """
     if function is None:
         return functools.partial(example, **more)
@@ -143,7 +158,7 @@ def example(function=None, **more):
             description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         parser.add_argument(
-            "--quick", action="store_true", help="seconds, with the claim still asserted"
+            "--quick", action="store_true", help="run in seconds, and assert the same claim"
         )
         parser.add_argument(
             "--out", default="pictures", help="folder for the picture (default: pictures)"
@@ -152,7 +167,7 @@ def example(function=None, **more):
             parser.add_argument(f"--{name}", **settings)
         options = parser.parse_args(arguments)
         started = time.perf_counter()
-        # The products here are too small to be worth sharing among threads.
+        # The matrix products are too small for several threads.
         with threadpoolctl.threadpool_limits(1):
             function(Run(pathlib.Path(module.__file__).stem, options))
         print(f"the claim holds ({time.perf_counter() - started:.1f} s)")
