@@ -2,7 +2,6 @@
 
 import pytest
 
-from tinyattn.data import InputError
 from tinyattn.train.config import make_config
 from tinyattn.train.session import begin
 
@@ -16,7 +15,7 @@ def test_the_error_names_batch_and_block(tmp_path, tiny, display):
     run_out.executor = trainer.step_function.executor
     trainer.step_function = run_out
     before = trainer.streams["batches"].state
-    with pytest.raises(InputError, match="lower --batch-size 4 or --block-size 8") as raised:
+    with pytest.raises(MemoryError, match="lower --batch-size 4 or --block-size 8") as raised:
         trainer.train(display)
     assert "cpu does not hold 4 windows of 8 characters (Out of memory allocating" in str(
         raised.value

@@ -44,7 +44,11 @@ class GradcheckError(RuntimeError):
 
 
 class GradcheckInconclusive(GradcheckError):
-    """No gradient is wrong, but the differences of the function are not accurate enough to call all of them right."""
+    """No gradient is wrong, but the differences of the function are not accurate enough to call all of them right.
+
+    >>> issubclass(GradcheckInconclusive, GradcheckError)
+    True
+    """
 
 
 class GradcheckWarning(UserWarning):

@@ -208,7 +208,7 @@ class Trainer:
             loss = self.step_function(inputs[rows], targets[rows], key)
         except MemoryError as error:
             self._restore_streams(before)
-            raise InputError(self._out_of_memory(error)) from error
+            raise MemoryError(self._out_of_memory(error)) from error
         except Exception:
             # If a worker was killed, for example, the state before this step is consistent and can be saved.
             self._restore_streams(before)
@@ -240,9 +240,10 @@ class Trainer:
 
     def _out_of_memory(self, error):
         batch, block = self.config.run.batch_size, self.config.architecture.block_size
+        detail = f" ({error})" if str(error) else ""
         return (
             f"step {self.step + 1}: the memory of {self.model.device} does not hold {batch} windows of "
-            f"{block} characters ({error}); lower --batch-size {batch} or --block-size {block}"
+            f"{block} characters{detail}; lower --batch-size {batch} or --block-size {block}"
         )
 
     def _check_finite(self, loss, norm, rate):

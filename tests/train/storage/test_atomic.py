@@ -225,5 +225,5 @@ def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
 def test_a_path_that_cannot_be_is_refused_in_one_sentence(path):
-    with pytest.raises(InputError, match="the path holds a"):
+    with pytest.raises(InputError, match="the path contains a"):
         write_atomic(path, "content")

@@ -155,7 +155,7 @@ def test_a_file_that_is_no_snapshot_is_not_one(run):
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
 def test_a_path_that_cannot_be_is_one_sentence(path):
     for function in (RunDirectory.open, lambda path: RunDirectory.create(path, None, None)):
-        with pytest.raises(InputError, match="the run's path holds a"):
+        with pytest.raises(InputError, match="the run's path contains a"):
             function(path)
 
 
