@@ -1,6 +1,5 @@
 """PyTorch functions, autograd Functions and modules; skipped without PyTorch."""
 
-import time
 
 import numpy as np
 import pytest
@@ -48,21 +47,17 @@ def normal(*shape, dtype=torch.float64):
 QKV = (normal(2, 4, 3), normal(2, 4, 3) + 0.5, normal(2, 4, 3) - 0.25)
 
 
-def test_a_right_attention_passes_in_under_ten_seconds():
-    started = time.perf_counter()
+def test_a_right_attention_passes():
     assert gradcheck(Attention, QKV)
     assert gradcheck(Attention.apply, QKV)
-    assert time.perf_counter() - started < 10
 
 
 def test_a_wrong_attention_is_found_with_its_element_and_its_autograd_node():
     def layer(q, k, v):
         return torch.tanh(WrongAttention.apply(q * 2, k, v))
 
-    started = time.perf_counter()
     with pytest.raises(GradcheckError) as caught:
         gradcheck(layer, QKV)
-    assert time.perf_counter() - started < 10
     error = caught.value
     assert (error.op, error.argument) == ("WrongAttentionBackward", "inputs[1]")
     assert error.index[1:] == (0, 2)
