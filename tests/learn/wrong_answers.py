@@ -303,7 +303,7 @@ def softmax_without_mean(g, y, x, axis=-1):
     return y * g
 
 
-@wrong("softmax_vjp", "every element by itself", "diagonal")
+@wrong("softmax_vjp", "every element independently", "diagonal")
 def softmax_diagonal(g, y, x, axis=-1):
     return g * y * (1 - y)
 
@@ -676,7 +676,7 @@ def _attention(**steps):
 
 for _words, _steps in (
     (("lacks the mean term",), {"ds": lambda P, dP: P * dP}),
-    (("every weight by itself",), {"ds": lambda P, dP: P * (1 - P) * dP}),
+    (("every weight independently",), {"ds": lambda P, dP: P * (1 - P) * dP}),
     (("leaves out the softmax",), {"ds": lambda P, dP: dP}),
     (
         ("sums over the queries",),
