@@ -1,6 +1,5 @@
 """JAX functions and ``custom_vjp``; skipped without JAX."""
 
-
 import numpy as np
 import pytest
 

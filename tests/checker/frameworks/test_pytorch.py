@@ -1,6 +1,5 @@
 """PyTorch functions, autograd Functions and modules; skipped without PyTorch."""
 
-
 import numpy as np
 import pytest
 
