@@ -16,7 +16,7 @@ from tinyattn.train.storage.run_directory import RunDirectory
 from .conftest import TINY
 
 
-def test_a_run_prints_its_way_and_says_how_to_go_on(call, text_file):
+def test_a_run_prints_its_progress_and_the_command_that_samples_from_it(call, text_file):
     answer = call(
         *("train", "--data", text_file, "--steps", 20, "--evaluate-every", 10),
         *("--sample-every", 20, "--sample-length", 30, *TINY),
@@ -35,7 +35,9 @@ def test_a_run_prints_its_way_and_says_how_to_go_on(call, text_file):
     }
 
 
-def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_file, tmp_path):
+def test_options_override_a_file_and_a_file_overrides_the_preset(
+    call, trained, text_file, tmp_path
+):
     file = tmp_path / "options.json"
     options = {"preset": "nanogpt-cpu", "heads": 4, "steps": 3, "dim": 16, "out": "given"}
     file.write_text(json.dumps(options))
@@ -51,7 +53,7 @@ def test_options_win_over_a_file_and_a_file_over_the_preset(call, trained, text_
     assert (config.run.steps, config.architecture.dim) == (2, 16)
 
 
-def test_the_command_to_go_on_with_can_be_copied_whatever_the_path(call, text_file):
+def test_the_resume_command_is_quoted_for_the_shell(call, text_file):
     words = ["train", "--data", text_file, "--steps", 2, "--out", "my run", *TINY]
     answer = call(*words, "--stop-after", 1)
     again = shlex.split(answer.output.splitlines()[-1].removeprefix("resume with:"))
@@ -60,7 +62,7 @@ def test_the_command_to_go_on_with_can_be_copied_whatever_the_path(call, text_fi
     assert "tinyattn sample 'my run' --prompt" in answer.output
 
 
-def test_a_stopped_run_goes_on_with_resume(call, text_file):
+def test_a_stopped_run_is_resumed(call, text_file):
     words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
     answer = call(*words, "--stop-after", 3)
     assert answer.status == 0
@@ -98,7 +100,9 @@ def test_help_shows_every_option_with_default_and_unit(call):
     "error",
     [OSError(28, "No space left on device"), ImportError("matplotlib"), RuntimeError("a\nb")],
 )
-def test_a_finished_run_is_one_without_its_picture_too(call, refuse, text_file, monkeypatch, error):
+def test_a_run_is_finished_even_if_its_loss_curve_cannot_be_drawn(
+    call, refuse, text_file, monkeypatch, error
+):
     def fail(*arguments):
         raise error
 
@@ -141,7 +145,7 @@ def test_no_directory_for_matplotlib_is_a_warning(text_file, tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_run_of_before_digests_is_noticed_once(call, text_file):
+def test_a_run_without_digests_causes_one_warning(call, text_file):
     words = ["train", "--data", text_file, "--steps", 4, "--stop-after", 2, "--out", "run", *TINY]
     assert call(*words).status == 0
     for file in (Path("run/config.json"), Path("run/last/state.json")):

@@ -28,7 +28,7 @@ LONG = ["--steps", "100000", "--evaluate-every", "10", "--sample-every", "0", "-
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
-def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, name, call):
+def test_a_signal_saves_the_run_and_prints_the_resume_command(text_file, tmp_path, name, call):
     process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
     read_until(process, b"validation ")
     process.send_signal(getattr(signal, name))
@@ -43,7 +43,7 @@ def test_an_interruption_saves_and_says_how_to_go_on(text_file, tmp_path, name, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as POSIX has them")
-def test_signals_of_a_batch_system_that_follow_each_other_let_the_run_save():
+def test_successive_signals_of_a_batch_system_let_the_run_save():
     with _Interruption() as interruption:
         assert not interruption.asked
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
@@ -73,7 +73,7 @@ def test_in_the_background_a_hangup_is_ignored_and_an_interruption_still_saves(t
     assert b"resume with:  tinyattn train --resume run" in output
 
 
-def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
+def test_a_second_ctrl_c_stops_at_once_and_prints_the_resume_command(text_file, call, monkeypatch):
     def step(trainer):
         if trainer.step == 2:
             raise KeyboardInterrupt
@@ -90,7 +90,7 @@ def test_a_second_interruption_says_how_to_go_on(text_file, call, monkeypatch):
     assert call("train", "--resume", "run").status == 0
 
 
-def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call):
+def test_a_closed_pipe_stops_and_saves_the_run(text_file, tmp_path, call):
     process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
     read_until(process, b"validation ")
     process.stdout.close()
@@ -102,7 +102,7 @@ def test_a_reader_that_leaves_stops_and_saves_the_run(text_file, tmp_path, call)
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
-def test_a_reader_that_leaves_at_a_sample_stops_and_saves_the_run(text_file, tmp_path, call):
+def test_a_pipe_closed_at_a_sample_stops_and_saves_the_run(text_file, tmp_path, call):
     words = ["--evaluate-every", 100_000, "--sample-every", 1, "--sample-length", 5]
     process = command(
         *("train", "--data", text_file, "--steps", 100_000, *words, "--out", "run", *TINY),
@@ -120,7 +120,7 @@ def test_a_reader_that_leaves_at_a_sample_stops_and_saves_the_run(text_file, tmp
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes a device that is always full")
-def test_a_full_disk_of_the_log_is_told_as_such_from_the_first_line_on(text_file, tmp_path):
+def test_a_full_disk_of_the_log_is_reported_from_the_first_line_on(text_file, tmp_path):
     words = ["train", "--data", str(text_file), "--steps", "2", "--out", "run", *TINY]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
@@ -138,7 +138,7 @@ def test_a_full_disk_of_the_log_is_told_as_such_from_the_first_line_on(text_file
 
 
 @pytest.mark.parametrize("line", ["step 5/", "done in"])
-def test_a_full_disk_of_the_log_costs_no_step(text_file, call, monkeypatch, line):
+def test_a_full_disk_of_the_log_loses_no_step(text_file, call, monkeypatch, line):
     note = PlainDisplay.note
 
     def fail(display, text):
@@ -165,7 +165,7 @@ def test_a_full_disk_of_the_log_costs_no_step(text_file, call, monkeypatch, line
         assert call("train", "--resume", "run").status == 0
 
 
-def test_what_was_trained_since_the_last_evaluation_is_saved_too(text_file, call, monkeypatch):
+def test_steps_since_the_last_evaluation_are_saved(text_file, call, monkeypatch):
     def step(trainer):
         if trainer.step == 2:
             raise BrokenPipeError
@@ -192,7 +192,7 @@ def test_a_run_is_trained_by_one_process_at_a_time(text_file, tmp_path, call):
     assert call("train", "--resume", "run", "--stop-after", 2).status == 0
 
 
-def test_workers_that_are_threads_say_why(text_file, call, monkeypatch):
+def test_the_first_line_says_why_workers_are_threads(text_file, call, monkeypatch):
     reason = "fork is safe on Linux only"
     monkeypatch.setattr("tinyattn.train.parallel.forks.unavailable", lambda: reason)
     words = [*TINY[:-1], "2"]  # workers come last
@@ -217,7 +217,9 @@ def test_a_signal_to_the_process_and_its_workers_saves(text_file, tmp_path, numb
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="worker processes: Linux only")
-def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, tmp_path, call):
+def test_a_killed_worker_is_reported_in_one_line_and_the_run_can_be_resumed(
+    text_file, tmp_path, call
+):
     words = [*LONG[:-1], "2"]  # workers come last
     process = command("train", "--data", text_file, *words, cwd=tmp_path)
     read_until(process, b"validation ")
@@ -234,7 +236,7 @@ def test_a_worker_that_is_killed_is_one_sentence_and_the_run_goes_on(text_file, 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="SIGKILL is POSIX")
-def test_a_kill_at_any_moment_leaves_a_run_that_goes_on(text_file, tmp_path, call, random):
+def test_a_run_killed_at_any_moment_can_be_resumed(text_file, tmp_path, call, random):
     process = command("train", "--data", text_file, *LONG, cwd=tmp_path)
     for _ in range(3):
         read_until(process, b"validation ")
@@ -253,7 +255,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_goes_on(text_file, tmp_path, cal
     assert call("sample", "run", "--length", 5).status == 0
 
 
-def test_the_module_is_the_command(text_file, tmp_path):
+def test_python_m_tinyattn_is_the_command(text_file, tmp_path):
     process = command("train", "--data", "nowhere.txt", cwd=tmp_path)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, b"")

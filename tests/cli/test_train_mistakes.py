@@ -57,7 +57,7 @@ def test_an_option_that_cannot_be_used(refuse, words, message):
     assert message in said.replace('"', "")
 
 
-def test_too_little_memory_is_one_sentence(refuse, monkeypatch):
+def test_too_little_memory_is_reported_in_one_line(refuse, monkeypatch):
     def begin(*arguments, **options):
         raise MemoryError("Unable to allocate 7 TiB")
 
@@ -65,7 +65,7 @@ def test_too_little_memory_is_one_sentence(refuse, monkeypatch):
     assert "not enough memory (Unable to allocate 7 TiB): use a smaller batch" in refuse("train")
 
 
-def test_a_config_file_that_is_none(refuse, tmp_path):
+def test_an_invalid_config_file(refuse, tmp_path):
     for content, message in [
         (b"{", "is not JSON"),
         (b"[]", "must contain a JSON object"),
@@ -77,14 +77,14 @@ def test_a_config_file_that_is_none(refuse, tmp_path):
         assert message in refuse("train", "--config", "options.json")
 
 
-def test_a_directory_that_holds_a_run_is_left_alone(refuse, trained, text_file):
+def test_a_directory_with_a_run_is_not_overwritten(refuse, trained, text_file):
     before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
     message = refuse("train", "--data", text_file, "--out", trained)
     assert "already contains a run" in message and f"--resume {trained}" in message
     assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
 
 
-def test_an_out_that_is_a_file(refuse, text_file, tmp_path):
+def test_an_output_path_that_is_a_file(refuse, text_file, tmp_path):
     (tmp_path / "file").write_text("")
     assert "is a file" in refuse("train", "--data", text_file, "--out", "file")
 
@@ -105,7 +105,7 @@ def test_a_run_finds_its_text_from_any_directory(refuse, call, text_file, tmp_pa
     assert answer.status == 0 and answer.output.startswith("text   moved.txt: 984 characters")
 
 
-def test_several_texts_are_joined_as_they_are(call, text_file, tmp_path):
+def test_several_texts_are_concatenated(call, text_file, tmp_path):
     text = text_file.read_text()
     (tmp_path / "a.txt").write_text(text[:500])
     (tmp_path / "b.txt").write_text(text[500:])
@@ -155,14 +155,12 @@ def test_a_text_comes_from_standard_input(call, refuse, text_file, tmp_path, mon
     assert call("train", "--resume", "run", "--data", text_file).status == 0
 
 
-def test_standard_input_with_nothing_in_it(refuse, monkeypatch):
+def test_empty_standard_input(refuse, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
     assert "standard input is nothing but white space" in refuse("train", "--data", "-")
 
 
-def test_a_home_directory_is_found_behind_every_option(
-    call, refuse, text_file, tmp_path, monkeypatch
-):
+def test_the_tilde_is_expanded_in_every_path_option(call, refuse, text_file, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -184,14 +182,14 @@ def test_a_home_directory_is_found_behind_every_option(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="home directories as POSIX has them")
-def test_a_home_directory_that_is_not_known_is_no_directory_of_that_name(refuse, tmp_path):
+def test_an_unknown_home_directory_is_an_error(refuse, tmp_path):
     for path in ("~nobody-here", "~nobody-here/run"):
         message = refuse("train", f"--out={path}")
         assert "--out: the home directory ~nobody-here is unknown; give the full path" in message
     assert list(tmp_path.iterdir()) == []
 
 
-def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):
+def test_a_run_that_cannot_be_resumed(refuse, trained, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "is not a run" in refuse("train", "--resume", "empty")
     assert "has done its 20 steps" in refuse("train", "--resume", trained)
@@ -199,9 +197,7 @@ def test_resume_of_what_cannot_go_on(refuse, trained, tmp_path):
     assert "cannot change on resumption" in refuse("train", "--resume", trained, "--dim", 64)
 
 
-def test_a_disk_full_from_the_start_leaves_what_can_be_begun_again(
-    refuse, call, text_file, monkeypatch
-):
+def test_a_run_on_a_full_disk_can_be_started_again(refuse, call, text_file, monkeypatch):
     words = ["train", "--data", text_file, "--steps", 2, "--out", "run", *TINY]
 
     def full(self, names, *contents):
@@ -218,7 +214,7 @@ def test_a_disk_full_from_the_start_leaves_what_can_be_begun_again(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes a device that is always full")
-def test_a_full_disk_is_one_sentence_and_the_old_state_stays(
+def test_a_full_disk_is_reported_in_one_line_and_keeps_the_old_state(
     refuse, call, text_file, monkeypatch, tmp_path
 ):
     words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]

@@ -1,4 +1,4 @@
-"""Every example runs, quickly, and its claim holds."""
+"""Each example runs in a quick mode, and its claim holds."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What the examples measure with, on inputs whose answer is known."""
+"""The measurement functions of the examples, on inputs with a known result."""
 
 import math
 import pathlib

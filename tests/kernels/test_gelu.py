@@ -1,4 +1,4 @@
-"""The exact GELU's kernel is for float32: it equals the rule in float64 to float32's own error, far out too."""
+"""The kernel of the exact GELU equals the float64 rule up to the precision of float32, also for large inputs."""
 
 import numpy as np
 import pytest
@@ -35,5 +35,5 @@ def test_nan_stays_nan():
     assert np.isnan(out[0]) and np.isnan(slope[0]) and np.isfinite(out[1])
 
 
-def test_float64_is_left_to_the_rule_which_is_exact_there():
+def test_the_rule_runs_in_float64():
     assert kernel.forward(np.ones(3), approximate="none") is NotImplemented

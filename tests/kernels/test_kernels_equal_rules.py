@@ -1,4 +1,4 @@
-"""Every registered kernel computes what its rule says, forward and backward.
+"""Each registered kernel equals its rule, forward and backward.
 
 The kernels are found by asking the register. One that has no cases here fails, and so does one that declines a case.
 """
@@ -283,7 +283,7 @@ def test_a_kernel_equals_its_rule(name, kind, case, dtype, random):
 
 
 @ALL
-def test_a_kernel_equals_its_rule_on_arrays_out_of_order_in_memory(name, kind, case, random):
+def test_a_kernel_equals_its_rule_on_strided_arrays(name, kind, case, random):
     """Inputs are transposed views or every second element; the cotangent is a view as well."""
     assert case is not None, f"kernel {name} has no cases: add some to CASES"
     arrays = [strided(a) for a in case.draw(random, "float64")]
@@ -336,7 +336,7 @@ def test_layer_norm_is_accurate_for_rows_far_from_zero():
     np.testing.assert_allclose(out, exact, atol=1e-6)
 
 
-def test_attention_keeps_no_array_of_length_times_length():
+def test_attention_stores_no_array_of_all_scores():
     forward, _ = registered_kernels()["attention", "cpu"]
     q = np.ones((1, 1, 1000, 2), np.float32)
     _, call = forward(q, q, q, None, causal=True, scale=0.5)

@@ -1,4 +1,4 @@
-"""Products in pieces equal whole ones, whatever the strides of their operands."""
+"""Split matrix products equal whole ones, for any strides of the operands."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def one_thread(request):
 
 @pytest.mark.parametrize("rows", [1, 7, 12, 48])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_a_product_in_pieces_equals_the_whole(rows, transposed, random, monkeypatch):
+def test_a_split_product_equals_the_whole(rows, transposed, random, monkeypatch):
     monkeypatch.setattr(products, "_LARGEST_UNCOPIED", 200)
     left = random.standard_normal((2, 3, 5, rows) if transposed else (2, 3, rows, 5))
     left = left.swapaxes(-1, -2) if transposed else left
@@ -35,7 +35,7 @@ def test_a_product_in_pieces_equals_the_whole(rows, transposed, random, monkeypa
 @pytest.mark.parametrize("rows", [1, 7, 48, 128])
 @pytest.mark.parametrize("columns", [1, 9, 40])
 @pytest.mark.parametrize("transposed", ["neither", "left", "right"])
-def test_a_product_of_two_matrices_in_pieces_equals_the_whole(rows, columns, transposed, random):
+def test_a_split_product_of_two_matrices_equals_the_whole(rows, columns, transposed, random):
     left, right = random.standard_normal((rows, 5)), random.standard_normal((5, columns))
     if transposed == "left":
         left = left.T.copy().T
@@ -58,14 +58,14 @@ def calls(monkeypatch):
     return seen
 
 
-def test_pieces_are_small_enough_to_be_multiplied_without_a_copy(calls, one_thread):
+def test_pieces_are_small_enough_for_a_product_without_packing(calls, one_thread):
     multiply(np.empty((2, 128, 64)), np.empty((2, 64, 512)), np.empty((2, 128, 512)))
     whole = ((2, 128, 64), (2, 64, 512), (2, 128, 512))
     cut = ((2, 8, 16, 64), (2, 1, 64, 512), (2, 8, 16, 512))
     assert calls == [cut if one_thread else whole]
 
 
-def test_matrices_beyond_the_cache_are_multiplied_whole(calls, one_thread):
+def test_matrices_larger_than_the_cache_are_not_split(calls, one_thread):
     for rows in (384, 4096):
         left, right, out = (np.empty(s, np.float32) for s in ((rows, 128), (128, 512), (rows, 512)))
         multiply_matrices(left, right, out)

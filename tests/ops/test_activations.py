@@ -72,13 +72,13 @@ def test_inputs_far_from_zero_give_neither_nan_nor_warning(device, name):
     assert np.isfinite(x.grad.numpy()).all()
 
 
-def test_relu_has_slope_zero_at_zero(device):
+def test_relu_has_derivative_zero_at_zero(device):
     x = ta.tensor([-1.0, 0.0, -0.0, 2.0], requires_grad=True, device=device)
     ta.relu(x).sum().backward()
     assert x.grad.tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_sigmoid_of_very_negative_numbers_keeps_its_digits(device):
+def test_sigmoid_of_very_negative_numbers_is_accurate(device):
     x = ta.tensor(np.array([-40.0, -700.0]), device=device)
     np.testing.assert_allclose(ta.sigmoid(x).numpy(), np.exp([-40.0, -700.0]), rtol=1e-14)
 
@@ -101,7 +101,7 @@ def test_erf_is_odd_and_keeps_small_numbers(device, random):
     assert tiny == pytest.approx(2e-20 / math.sqrt(math.pi), rel=1e-15)
 
 
-def test_the_two_forms_of_gelu_differ_and_an_unknown_one_is_refused(device):
+def test_the_two_forms_of_gelu_differ_and_an_unknown_one_is_an_error(device):
     x = ta.tensor([2.0], device=device)
     difference = abs(ta.gelu(x).item() - ta.gelu(x, "tanh").item())
     assert 5e-5 < difference < 5e-4

@@ -13,7 +13,7 @@ UNARY = {"neg": np.negative, "abs": np.abs, "square": np.square}
 
 @pytest.mark.parametrize("shapes", PAIRS)
 @pytest.mark.parametrize("name", BINARY)
-def test_values_are_numpys_and_gradients_the_differences(name, shapes, device, random):
+def test_values_equal_numpy_and_gradients_equal_differences(name, shapes, device, random):
     x, y = (random.uniform(0.5, 2, shape) for shape in shapes)
     z = getattr(ta, name)(ta.tensor(x, device=device), ta.tensor(y, device=device))
     np.testing.assert_allclose(z.numpy(), BINARY[name](x, y), rtol=1e-14)

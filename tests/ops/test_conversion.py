@@ -22,13 +22,13 @@ def test_the_gradient_passes_a_cast_also_of_second_order(shape, device, random):
     )
 
 
-def test_whole_numbers_carry_no_gradient(device):
+def test_integers_have_no_gradient(device):
     x = ta.tensor([1.5, 2.0], requires_grad=True, device=device)
     y = x.astype(np.int64)
     assert y.tolist() == [1, 2] and not y.requires_grad
 
 
-def test_the_cotangent_goes_back_to_where_the_input_came_from(device):
+def test_the_cotangent_is_moved_to_the_device_of_the_input(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device="cpu")
     y = ta.to_device(x, device).square()
     assert y.device == device
@@ -37,7 +37,7 @@ def test_the_cotangent_goes_back_to_where_the_input_came_from(device):
     assert x.grad.tolist() == [2, 4]
 
 
-def test_a_move_is_differentiated_twice(device):
+def test_moving_between_devices_has_second_order_gradients(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device="cpu")
     (g,) = ta.grad((x.to(device) ** 3).sum(), x, create_graph=True)
     (h,) = ta.grad(g.sum(), x)
@@ -45,7 +45,7 @@ def test_a_move_is_differentiated_twice(device):
     assert h.tolist() == [6, 12]
 
 
-def test_there_and_back_again(device):
+def test_moving_to_a_device_and_back_round_trips(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     y = x.to("cpu").to(device).to("strict").cpu()
     y.backward(ta.tensor([3.0, 4.0], device="cpu"))
@@ -60,12 +60,12 @@ def test_to_takes_a_device_or_an_element_type(device):
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:x", "float33", ""])
-def test_a_name_that_is_neither_is_an_error(name, device):
+def test_an_unknown_name_is_an_error(name, device):
     with pytest.raises(ValueError, match="unknown device"):
         ta.ones(1, device=device).to(name)
 
 
-def test_mixed_devices_are_refused_and_named():
+def test_mixed_devices_are_an_error_that_names_them():
     x, y = ta.ones(2, device="cpu"), ta.ones(2, device="strict")
     for operation in (
         lambda: x + y,

@@ -61,7 +61,7 @@ def test_a_new_tensor_may_require_a_gradient(device):
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones"])
-def test_lengths_one_by_one_are_told_apart_from_a_dtype(name):
+def test_a_length_in_place_of_a_dtype_is_an_error(name):
     with pytest.raises(TypeError, match=r"got the number 3: give several lengths as one shape"):
         getattr(ta, name)(2, 3)
 
@@ -101,6 +101,6 @@ def test_a_uniform_draw_is_never_rounded_up_to_one(monkeypatch):
 @pytest.mark.parametrize(
     "make", [lambda: ta.rand(2.5), lambda: ta.randn("3"), lambda: ta.rand(2, dtype="int64")]
 )
-def test_random_numbers_of_no_shape_or_whole_ones_are_refused(make):
+def test_random_numbers_of_an_invalid_shape_or_integer_dtype_are_an_error(make):
     with pytest.raises(TypeError, match=r"expected integers|floating-point dtype"):
         make()

@@ -51,7 +51,7 @@ def test_each_call_draws_another_mask(ones):
     assert (ta.dropout(x, 0.5).numpy() != ta.dropout(x, 0.5).numpy()).any()
 
 
-def test_without_training_nothing_happens_and_no_random_number_is_used(ones):
+def test_in_eval_mode_nothing_is_dropped_and_no_random_number_drawn(ones):
     x = ones(3)
     with use_random(Random(0)) as stream:
         before = stream.state
@@ -83,6 +83,6 @@ def test_the_dtype_is_kept_in_both_directions(device, dtype):
     assert y.dtype == x.grad.dtype == dtype
 
 
-def test_a_dropped_infinity_is_gone(device):
+def test_a_dropped_infinity_becomes_zero(device):
     x = ta.tensor(np.full(64, np.inf), device=device)
     assert set(ta.dropout(x, 0.5).tolist()) == {0.0, np.inf}

@@ -1,4 +1,4 @@
-"""Rows by index."""
+"""Embedding lookup and its adjoint."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_values_and_gradients(device, random, ids, shape):
     check_gradient(lambda w: ta.embedding(ids(chosen), w * w), weight, device=device)
 
 
-def test_a_row_that_is_named_twice_gets_both_cotangents(device, random, ids):
+def test_a_row_used_twice_gets_the_sum_of_the_cotangents(device, random, ids):
     weight = ta.tensor(np.ones((4, 2)), requires_grad=True, device=device)
     g = random.standard_normal((5, 2))
     ta.embedding(ids([2, 0, 2, 3, 2]), weight).backward(ta.tensor(g, device=device))

@@ -24,7 +24,7 @@ each_function = pytest.mark.parametrize(
 
 @each_function
 @pytest.mark.parametrize("shape", SHAPES)
-def test_values_are_numpys_and_gradients_the_differences(
+def test_values_equal_numpy_and_gradients_equal_differences(
     name, expected, interval, shape, device, random
 ):
     data = random.uniform(*interval, shape)
@@ -52,11 +52,11 @@ def test_float32_stays_float32_in_both_directions(name, expected, interval, devi
 
 
 @each_function
-def test_nan_in_nan_out(name, expected, interval, device):
+def test_nan_propagates(name, expected, interval, device):
     assert np.isnan(getattr(ta, name)(ta.tensor([np.nan], device=device)).numpy())
 
 
-def test_expm1_and_log1p_keep_the_digits_of_tiny_numbers(device):
+def test_expm1_and_log1p_are_accurate_for_tiny_numbers(device):
     x = ta.tensor([1e-12], dtype=np.float32, device=device)
     assert x.expm1().item() == x.item()
     assert x.log1p().item() == x.item()

@@ -1,4 +1,4 @@
-"""Means over more elements than float16 can count: the count must not become infinity, nor the gradient 0."""
+"""Means over more elements than float16 can represent: neither is the count infinite, nor the gradient 0."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Heads are parts of a token's vector, and go back to where they came from."""
+"""Splitting vectors into heads and joining them."""
 
 import numpy as np
 import pytest
@@ -28,12 +28,12 @@ def test_gradients(device, random):
 
 
 @pytest.mark.parametrize("heads", [0, 3, -1])
-def test_a_number_of_heads_that_does_not_divide_is_refused(device, heads):
+def test_a_number_of_heads_that_does_not_divide_the_dimension_is_an_error(device, heads):
     with pytest.raises(ValueError, match=rf"shape \(2, 4\) into {heads} heads"):
         ta.split_heads(ta.zeros((2, 4), device=device), heads)
 
 
-def test_missing_axes_are_refused(device):
+def test_missing_axes_are_an_error(device):
     with pytest.raises(ValueError, match=r"shape \(4,\) into 2 heads"):
         ta.split_heads(ta.zeros((4,), device=device), 2)
     with pytest.raises(ValueError, match=r"heads of shape \(2, 4\)"):

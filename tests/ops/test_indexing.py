@@ -61,7 +61,7 @@ INDICES = [
 @pytest.mark.parametrize(
     ("shape", "index"), INDICES, ids=lambda value: str(value).replace("\n", "")
 )
-def test_every_index_of_numpys_selects_and_sends_back(shape, index, device, random):
+def test_indexing_equals_numpy_and_gradients_equal_differences(shape, index, device, random):
     data = random.normal(size=shape)
     y = ta.tensor(data, device=device)[index]
     expected = data[index]
@@ -91,7 +91,7 @@ def test_an_index_of_a_transposed_tensor(device, random):
     )
 
 
-def test_what_is_named_twice_gets_both_cotangents(device):
+def test_an_element_used_twice_gets_the_sum_of_the_cotangents(device):
     x = ta.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
     x[[0, 2, 0, -3]].backward(ta.tensor([1.0, 10.0, 100.0, 1000.0], device=device))
     assert x.grad.tolist() == [1101, 0, 10]
@@ -121,7 +121,7 @@ def test_parts_leave_the_cotangent_of_a_sum_to_the_other_summand(device):
     assert x.grad.tolist() == [11, 1101] and y.grad.tolist() == [1, 1]
 
 
-def test_the_index_may_change_afterwards(device):
+def test_the_index_array_may_be_overwritten_before_backward(device):
     # Backward must see the index as it was.
     host = np.array([0, 1])
     x = ta.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
@@ -150,7 +150,7 @@ def test_an_index_out_of_range_is_an_index_error(wrong, device):
         ("a", "integers"),
     ],
 )
-def test_what_is_no_index_is_an_index_error(wrong, said, device):
+def test_an_invalid_index_is_an_index_error(wrong, said, device):
     with pytest.raises(IndexError, match=said):
         ta.ones((3, 2), device=device)[wrong]
 
@@ -206,7 +206,7 @@ def test_scatter_is_the_adjoint_of_indexing(index, device, random):
     np.testing.assert_allclose((scattered * b).sum().item(), (a * selected).sum().item())
 
 
-def test_assignment_is_refused_with_the_alternatives(device):
+def test_item_assignment_is_an_error_that_names_the_alternatives(device):
     with pytest.raises(TypeError, match=r"where.*\.data"):
         ta.ones(3, device=device)[0] = 2.0
 
@@ -224,7 +224,7 @@ def test_one_element_is_a_view_too(device):
     assert x.tolist() == [1, 5]
 
 
-def test_an_element_that_is_named_often_gets_the_sum_of_float16_in_float32(device):
+def test_float16_cotangents_of_a_repeated_index_are_summed_in_float32(device):
     x = ta.tensor(np.zeros(2, np.float16), requires_grad=True, device=device)
     y = x[np.zeros(5000, int)]  # counting by ones, float16 ends at 2048
     y.backward(ta.tensor(np.ones(5000, np.float16), device=device))

@@ -1,4 +1,4 @@
-"""The gradient at the likeliest class of softmax and its relatives, where its probability is rounded to 1.
+"""Gradients of softmax and related functions at a class whose probability is rounded to 1.
 
 Held against extended precision by formulas without cancellation, relatively, element by element: with kernels and by
 the rules, first and second order.

@@ -34,7 +34,7 @@ def test_an_empty_batch_gives_a_weight_gradient_of_zeros(device):
     np.testing.assert_array_equal(weight.grad.numpy(), np.zeros((3, 2)))
 
 
-def test_shapes_that_do_not_fit_are_named_and_pytorchs_layout_recognised(device):
+def test_incompatible_shapes_are_an_error_that_recognizes_pytorchs_layout(device):
     x = ta.tensor(np.ones((2, 3)), device=device)
     with pytest.raises(ValueError, match=r"\(2, 3\).*\(4, 5\)"):
         ta.linear(x, ta.tensor(np.ones((4, 5)), device=device))

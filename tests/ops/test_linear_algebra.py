@@ -49,7 +49,7 @@ def test_a_matrix_times_itself_counts_both_sides(device, random):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_matmul_keeps_only_what_the_wanted_gradient_needs(which, device):
+def test_matmul_saves_only_operands_that_backward_needs(which, device):
     a = ta.tensor([[1.0, 2.0]], requires_grad=which == 0, device=device)
     b = ta.tensor([[3.0], [4.0]], requires_grad=which == 1, device=device)
     y = a @ b
@@ -75,7 +75,7 @@ def test_float32_stays_float32_in_both_directions(device):
         ((2, 2, 3), (3, 3, 2), "broadcast"),
     ],
 )
-def test_shapes_that_do_not_multiply_are_named(left, right, said, device):
+def test_incompatible_shapes_are_an_error(left, right, said, device):
     a, b = ta.ones(left, device=device), ta.ones(right, device=device)
     with pytest.raises(ValueError, match=said) as caught:
         a @ b
@@ -142,7 +142,7 @@ def test_an_operand_may_be_given_twice(device, random):
     )
 
 
-def test_einsum_does_not_hand_out_the_memory_of_its_operand(device):
+def test_einsum_returns_a_copy(device):
     x = ta.ones((2, 3), device=device)
     y = ta.einsum("ij->ji", x)
     x.data[...] = 0.0
@@ -163,13 +163,13 @@ def test_einsum_does_not_hand_out_the_memory_of_its_operand(device):
         ("...,...->...", [(2,), (3,)], r"\.\.\."),
     ],
 )
-def test_subscripts_that_do_not_fit_are_named(subscripts, shapes, said, device):
+def test_invalid_subscripts_are_an_error(subscripts, shapes, said, device):
     operands = [ta.ones(shape, device=device) for shape in shapes]
     with pytest.raises(ValueError, match=said):
         ta.einsum(subscripts, *operands)
 
 
-def test_einsum_wants_its_subscripts_first(device):
+def test_einsum_requires_the_subscripts_first(device):
     with pytest.raises(TypeError, match="string"):
         ta.einsum(ta.ones(2, device=device), "i->i")
 

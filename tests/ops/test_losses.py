@@ -1,4 +1,4 @@
-"""Cross-entropy, negative log-likelihood, squared error."""
+"""Loss functions."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_mse_loss_is_its_definition(device, random, tensor, reduction):
     check_gradient(lambda x, y: ta.mse_loss(x, y, reduction=reduction), x, y, device=device)
 
 
-def test_mse_loss_broadcasts_nothing(tensor):
+def test_mse_loss_does_not_broadcast(tensor):
     with pytest.raises(ValueError, match=r"\(3, 1\).*\(3,\).*equal shapes"):
         ta.mse_loss(tensor(np.ones((3, 1))), tensor(np.ones(3)))
 
@@ -99,7 +99,7 @@ def test_targets_may_be_a_list_or_of_any_integer_dtype(device, tensor):
         assert ta.cross_entropy(logits, target).item() == expected
 
 
-def test_places_that_are_ignored_may_hold_anything(tensor):
+def test_ignored_positions_may_have_any_logits(tensor):
     logits = tensor([[0.0, 1.0], [np.nan, np.inf]])
     logits.requires_grad = True
     loss = ta.cross_entropy(logits, tensor([0, -100]))
@@ -109,7 +109,7 @@ def test_places_that_are_ignored_may_hold_anything(tensor):
     assert np.isfinite(logits.grad.numpy()).all()
 
 
-def test_an_ignored_place_may_have_impossible_classes(tensor):
+def test_ignored_positions_may_have_infinite_logits(tensor):
     logits = tensor([[0.0, 1.0], [-np.inf, 1.0]])
     logits.requires_grad = True
     for loss in (
@@ -121,7 +121,7 @@ def test_an_ignored_place_may_have_impossible_classes(tensor):
         assert gradient.numpy()[1].tolist() == [0.0, 0.0]
 
 
-def test_logits_far_from_zero_lose_no_digits(device, random):
+def test_large_logits_lose_no_precision(device, random):
     logits = (10000 + random.standard_normal((3, 5))).astype("float32")
     target = ta.tensor([0, 1, 4], device=device)
     expected = ta.cross_entropy(ta.tensor(logits.astype(float), device=device), target).item()
@@ -129,7 +129,7 @@ def test_logits_far_from_zero_lose_no_digits(device, random):
     assert loss == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_mean_over_no_places_is_zero_with_zero_gradient(tensor):
+def test_the_mean_over_no_positions_is_zero_with_zero_gradient(tensor):
     logits = tensor(np.ones((2, 3)))
     logits.requires_grad = True
     for loss in (
@@ -155,14 +155,14 @@ def test_the_dtype_is_kept_in_both_directions(device, dtype):
     assert loss.dtype == x.grad.dtype == dtype
 
 
-def test_a_float16_mean_does_not_overflow_on_its_way(device):
+def test_the_sum_of_a_float16_mean_does_not_overflow(device):
     x = ta.tensor(np.full(4096, 8.0, "float16"), device=device)  # the sum of squares is 262144
     assert ta.mse_loss(x, x * 0).item() == 64.0
 
 
 @pytest.mark.parametrize("wrong", [3, -1, 100])
 @pytest.mark.parametrize("loss", [ta.cross_entropy, ta.nll_loss])
-def test_a_target_that_names_no_class_is_an_index_error(tensor, loss, wrong):
+def test_an_invalid_class_is_an_index_error(tensor, loss, wrong):
     with pytest.raises(IndexError, match=f"target {wrong}: .*0 .. 2"):
         loss(tensor([[1.0, 2.0, 3.0]]), tensor([wrong]))
 
@@ -216,7 +216,7 @@ def test_binary_cross_entropy_of_certain_logits_is_exact(device, dtype):
     np.testing.assert_allclose(logits.grad.numpy(), expected, rtol=1e-6, atol=0)
 
 
-def test_binary_cross_entropy_of_an_uncertain_target_loses_no_digits(device):
+def test_binary_cross_entropy_of_soft_targets_is_accurate(device):
     z, t = np.float32(100), np.float32(0.999)
     loss = ta.binary_cross_entropy_with_logits(
         ta.tensor([z], device=device), ta.tensor([t], device=device)
@@ -235,7 +235,7 @@ def test_binary_targets_may_be_of_any_dtype(device, dtype):
     assert ta.binary_cross_entropy_with_logits(logits, [1, 0]).item() == loss.item()
 
 
-def test_binary_cross_entropy_broadcasts_nothing_and_names_what_is_wrong(tensor):
+def test_binary_cross_entropy_does_not_broadcast(tensor):
     with pytest.raises(ValueError, match=r"logits of shape \(3, 1\).*\(3,\).*equal shapes"):
         ta.binary_cross_entropy_with_logits(tensor(np.ones((3, 1))), tensor(np.ones(3)))
     with pytest.raises(ValueError, match="reduction='average'"):

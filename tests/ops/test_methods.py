@@ -44,7 +44,7 @@ def test_numbers_on_either_side_take_the_tensors_dtype(sign, number, device):
 
 @pytest.mark.parametrize("other", [None, "a", {}, set()])
 @pytest.mark.parametrize("sign", OPERATORS)
-def test_what_is_no_number_is_left_to_the_other_operand(sign, other, device):
+def test_an_unsupported_operand_returns_not_implemented(sign, other, device):
     x = ta.ones((2, 2), device=device)
     for operands in ((x, other), (other, x)):
         with pytest.raises(TypeError):
@@ -68,7 +68,7 @@ def test_an_operator_in_place_makes_a_new_tensor_and_leaves_the_old_one(device):
     assert x.grad.tolist() == [4, 12]  # y = (2x - 1)^2
 
 
-def test_an_array_does_not_swallow_a_tensor_in_place():
+def test_an_in_place_operator_of_an_array_with_a_tensor_is_an_error():
     array = np.ones(2, np.float32)
     with pytest.raises(TypeError, match="Tensor"):
         array += ta.tensor([1.0, 2.0], requires_grad=True)
@@ -86,7 +86,7 @@ def test_every_method_is_the_function_of_its_name():
     "astype clip cumsum flatten max mean min prod ravel reshape squeeze std sum swapaxes take "
     "transpose var argmax argmin item tolist T mT shape ndim size dtype".split(),
 )
-def test_what_numpys_arrays_can_do_tensors_can_do(name):
+def test_tensors_have_the_methods_of_numpy_arrays(name):
     assert hasattr(np.ndarray, name) and hasattr(ta.Tensor, name)
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_argument_is_an_error(device):
         ta.ones(2, device=device).sum(dim=0)
 
 
-def test_names_of_pytorch_lead_to_those_of_numpy():
+def test_pytorchs_names_raise_errors_that_name_numpys():
     x = ta.ones((2, 3))
     with pytest.raises(
         AttributeError, match=r"'Tensor' object has no attribute 'unsqueeze'.*use expand_dims"

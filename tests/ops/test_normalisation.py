@@ -1,4 +1,4 @@
-"""Layer norm and root-mean-square norm."""
+"""Layer norm and RMS norm."""
 
 import contextlib
 
@@ -37,7 +37,7 @@ def test_rms_norm_is_its_formula(device, random):
 
 
 @pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
-def test_what_becomes_of_a_row_does_not_depend_on_its_neighbours(norm, device, random):
+def test_a_row_does_not_depend_on_other_rows(norm, device, random):
     x = random.standard_normal((40, 24)).astype(np.float32)
     far = x.copy()
     far[::7] += 10000  # whose mean exceeds their deviation by far
@@ -72,7 +72,7 @@ def test_gradients_of_rms_norm_agree_with_differences_to_second_order(device, ra
     check_gradient(lambda x: ta.rms_norm(x, (3, 5)), x, device=device)
 
 
-def test_the_gradient_is_orthogonal_to_what_the_row_may_change_without_effect(device, random):
+def test_the_gradient_is_orthogonal_to_directions_of_invariance(device, random):
     x = random.standard_normal((4, 6))
     leaf = ta.tensor(x, requires_grad=True, device=device)
     g = ta.tensor(random.standard_normal((4, 6)), device=device)
@@ -109,7 +109,7 @@ def test_eps_must_be_positive(device, normalise, eps):
 
 
 @pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_shapes_that_do_not_fit_are_named(device, normalise):
+def test_incompatible_shapes_are_an_error(device, normalise):
     x = ta.tensor(np.ones((3, 4)), device=device)
     with pytest.raises(ValueError, match=r"\(3, 4\).*normalized_shape=3"):
         normalise(x, 3)
@@ -133,7 +133,7 @@ def test_no_rows_give_no_rows_and_a_weight_gradient_of_zeros(device, normalise):
 
 
 @pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_integers_and_lists_are_taken_as_float32(device, normalise):
+def test_integers_and_lists_are_converted_to_float32(device, normalise):
     expected = normalise(ta.tensor([1.0, 2.0, 4.0]), 3).numpy()
     with ta.device(device):
         for x in ([1, 2, 4], ta.tensor([1, 2, 4])):
@@ -153,7 +153,7 @@ def test_a_row_may_be_named_by_a_number_of_numpys_and_scaled_by_a_list():
     ("dtype", "size"), [("float32", 1e19), ("float32", 1e30), ("float64", 1e200), ("float16", 6e4)]
 )
 @pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_rows_whose_squares_overflow_are_normalised(normalise, dtype, size, way, device):
+def test_rows_whose_squares_overflow_are_normalized(normalise, dtype, size, way, device):
     """Beside rows of ordinary size, which they leave alone; and the gradient is 1 / size, first and second order."""
     ordinary = [3.0, -1.0, 0.5, 2.0]
     values = np.array([[size, -size, size, -size], ordinary], dtype)

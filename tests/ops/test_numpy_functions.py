@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors are the operations: the same numbers, and a gradient."""
+"""NumPy functions of tensors equal the operations, with gradients."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_without_a_gradient_too_the_result_is_a_tensor():
     assert type(np.exp(ta.ones(2))) is type(np.clip(ta.ones(2), 0, 1)) is ta.Tensor
 
 
-def test_what_has_no_gradient_is_what_the_tensor_says(device):
+def test_functions_without_gradient_equal_the_tensors_attributes(device):
     x = ta.tensor([[1.0, 5.0], [7.0, 2.0]], requires_grad=True, device=device)
     assert np.argmax(x, axis=1).tolist() == ta.argmax(x, axis=1).tolist() == [1, 0]
     assert (np.shape(x), np.ndim(x), np.size(x), np.size(x, 1)) == ((2, 2), 2, 4, 2)
@@ -115,6 +115,6 @@ def test_logic_with_an_array_on_the_left():
         lambda x: np.dot(np.ones((2, 2, 2)), np.ones((2, 2, 3)) * x),
     ],
 )
-def test_an_argument_that_the_operation_lacks_is_refused_and_not_dropped(call):
+def test_an_unsupported_argument_is_an_error(call):
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         call(ta.ones((2, 3), requires_grad=True))

@@ -32,7 +32,7 @@ def distinct(random):
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min", "var", "std"])
 @pytest.mark.parametrize(("shape", "axis"), REDUCTIONS)
 @keepdims
-def test_values_are_numpys_and_gradients_the_differences(
+def test_values_equal_numpy_and_gradients_equal_differences(
     name, shape, axis, keepdims, device, distinct
 ):
     data = distinct(shape)
@@ -58,7 +58,7 @@ def test_no_elements(name, shape, axis, device):
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_the_largest_of_nothing_is_an_error(name, device):
+def test_the_maximum_of_no_elements_is_an_error(name, device):
     with pytest.raises(ValueError):
         getattr(ta.zeros((2, 0), device=device), name)(axis=1)
 
@@ -77,14 +77,14 @@ def test_float32_stays_float32_in_both_directions(name, device):
 
 
 @pytest.mark.parametrize("name", ["mean", "var", "std"])
-def test_whole_numbers_have_a_float32_mean(name, device):
+def test_integers_have_a_float32_mean(name, device):
     y = getattr(ta.arange(4, device=device), name)()
     assert y.dtype == np.float32
     assert y.item() == np.float32(getattr(np.arange(4), name)())
 
 
 @pytest.mark.parametrize("name", ["sum", "mean"])
-def test_short_numbers_are_summed_in_float32(name, device):
+def test_float16_is_summed_in_float32(name, device):
     # In float16 4096 + 1 is 4096: summed one by one, as NumPy sums rows, the ones would vanish.
     x = ta.tensor(np.array([[4096.0] * 2] + [[1.0] * 2] * 64, np.float16), device=device)
     y = getattr(x, name)(axis=0)
@@ -128,7 +128,7 @@ def test_equal_elements_have_no_deviation_and_gradient_zero(value, dtype, device
     assert x.grad.tolist() == [[0] * 7] * 2
 
 
-def test_the_variance_of_large_numbers_that_differ_little_keeps_its_digits(device):
+def test_the_variance_of_large_numbers_with_small_differences_is_accurate(device):
     data = (10000 + np.arange(64) * 1e-3).astype(np.float32)
     y = ta.tensor(data, device=device).var()
     assert y.dtype == np.float32
@@ -192,7 +192,7 @@ def test_cumsum(shape, axis, device, random):
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("axis", [None, 0, -1])
-def test_argmax_and_argmin_are_whole_numbers_without_gradient(name, axis, device, random):
+def test_argmax_and_argmin_are_integers_without_gradient(name, axis, device, random):
     data = random.integers(0, 3, size=(3, 4)).astype(np.float32)
     x = ta.tensor(data, requires_grad=True, device=device)
     y = getattr(x, name)(axis)
@@ -221,7 +221,7 @@ def test_gradients_of_float16_are_summed_in_float32(device):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, bool])
-def test_short_integers_neither_wrap_nor_become_float16(device, dtype):
+def test_small_integer_dtypes_neither_overflow_nor_become_float16(device, dtype):
     x = np.array([3, 1, 0, 1]).astype(dtype)
     for f, expected in (
         (ta.var, x.astype(np.float64).var()),
@@ -249,7 +249,7 @@ def test_short_integers_neither_wrap_nor_become_float16(device, dtype):
         ("std", 0.0, 0.0),
     ],
 )
-def test_a_number_reduces_as_a_row_of_one(name, value, slope, axis, keepdims, device):
+def test_a_scalar_may_be_reduced_along_axis_0(name, value, slope, axis, keepdims, device):
     """As NumPy's sum(3.0, axis=-1) does, and backward as forward."""
     x = ta.tensor(3.0, requires_grad=True, device=device)
     y = getattr(ta, name)(x, axis=axis, keepdims=keepdims)

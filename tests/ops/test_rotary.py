@@ -1,4 +1,4 @@
-"""Rotary positions."""
+"""Rotary position embedding."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def rotated(x, positions, device):
     return ta.rotary(ta.tensor(x, device=device), cosine, sine).numpy()
 
 
-def test_each_pair_is_turned_as_a_complex_number(device, random):
+def test_each_pair_is_rotated_like_a_complex_number(device, random):
     x = random.standard_normal((2, 3, 5, 6))
     pairs = x[..., :3] + 1j * x[..., 3:]
     angles = np.arange(5)[:, None] * 10000.0 ** (-np.arange(3) / 3)
@@ -32,7 +32,7 @@ def test_scores_depend_on_the_difference_of_positions_only(device, random):
     assert abs(scores[0] - unshifted) > 1e-3
 
 
-def test_position_zero_changes_nothing_and_lengths_are_kept(device, random):
+def test_position_zero_is_the_identity_and_norms_are_preserved(device, random):
     x = random.standard_normal((4, 6))
     y = rotated(x, 4, device)
     np.testing.assert_array_equal(y[0], x[0])
@@ -61,7 +61,7 @@ def test_positions_may_differ_between_the_sequences_of_a_batch(device, random):
         np.testing.assert_array_equal(both[row], rotated(x[row], positions[row], device))
 
 
-def test_shapes_that_do_not_fit_are_named(device):
+def test_incompatible_shapes_are_an_error(device):
     cosine, sine = ta.rotary_tables(3, 4, device=device)
     with pytest.raises(ValueError, match="even head_dim"):
         ta.rotary(ta.tensor(np.ones((3, 5)), device=device), cosine, sine)

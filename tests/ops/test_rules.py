@@ -1,4 +1,4 @@
-"""Backward passes are found by name, and the first ones that people look for fit on one screen."""
+"""Each backward pass is found by grepping NAME_vjp, and the common ones fit on one screen."""
 
 import inspect
 

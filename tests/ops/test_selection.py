@@ -43,7 +43,7 @@ def test_a_tie_shares_the_cotangent_equally(name, device):
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_number_may_stand_on_either_side(name, first, device, random):
+def test_either_operand_may_be_a_number(name, first, device, random):
     operation = getattr(ta, name)
     function = (lambda x: operation(0.1, x)) if first else (lambda x: operation(x, 0.1))
     check_gradient(function, random.normal(size=5), device=device)
@@ -68,7 +68,7 @@ def test_nan_is_not_hidden(operation, device):
     "shapes",
     [((2, 3), (2, 3), (2, 3)), ((3,), (2, 1), (1, 3)), ((2, 1), (), (3,)), ((0,), (1,), ())],
 )
-def test_where_selects_and_sends_back_to_what_was_selected(shapes, device, random):
+def test_where_sends_the_cotangent_to_the_selected_input(shapes, device, random):
     condition = random.random(shapes[0]) < 0.5
     x, y = random.normal(size=shapes[1]), random.normal(size=shapes[2])
     mask = ta.tensor(condition, device=device)
@@ -77,7 +77,7 @@ def test_where_selects_and_sends_back_to_what_was_selected(shapes, device, rando
     check_gradient(lambda x, y: ta.where(mask, x, y), x, y, device=device)
 
 
-def test_what_was_not_selected_may_be_infinite_or_nan(device):
+def test_inputs_that_are_not_selected_may_be_infinite_or_nan(device):
     x = ta.tensor([1.0, np.nan], requires_grad=True, device=device)
     y = ta.tensor([np.inf, 2.0], requires_grad=True, device=device)
     z = ta.where(ta.tensor([True, False], device=device), x, y)
@@ -86,7 +86,7 @@ def test_what_was_not_selected_may_be_infinite_or_nan(device):
     assert x.grad.tolist() == [1, 0] and y.grad.tolist() == [0, np.inf]
 
 
-def test_masked_fill_cuts_the_gradient_where_it_filled(device, random):
+def test_masked_fill_has_zero_gradient_where_it_fills(device, random):
     mask = ta.tensor([True, False, True], device=device)
     check_gradient(
         lambda x: ta.masked_fill(x, mask, 7.0).square(), random.normal(size=(2, 3)), device=device
@@ -107,14 +107,14 @@ def test_the_value_that_fills_may_be_a_tensor_with_a_gradient(device, random):
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum", "clip"])
-def test_an_array_may_stand_on_either_side(name, device, distinct):
+def test_either_operand_may_be_an_array(name, device, distinct):
     x, y = distinct((2, 3), (3,))
     operation, constant = getattr(ta, name), ta.tensor(y, device=device).data
     check_gradient(lambda x: operation(x, constant).square(), x, device=device)
     check_gradient(lambda x: operation(constant, x).square(), x, device=device)
 
 
-def test_a_mask_may_enlarge_what_it_fills(device):
+def test_the_input_of_masked_fill_may_broadcast_to_the_mask(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     mask = ta.tensor([[True, False], [False, False], [False, True]], device=device)
     ta.masked_fill(x, mask, 0.0).sum().backward()
@@ -123,7 +123,7 @@ def test_a_mask_may_enlarge_what_it_fills(device):
 
 @pytest.mark.parametrize(("low", "high"), [(-0.5, 0.5), (None, 0.5), (-0.5, None), (0.5, -0.5)])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3)])
-def test_clip_holds_values_between_its_bounds(low, high, shape, device, random):
+def test_clip_limits_values_to_its_bounds(low, high, shape, device, random):
     data = random.normal(size=shape)
     np.testing.assert_array_equal(
         ta.clip(ta.tensor(data, device=device), low, high).numpy(), np.clip(data, low, high)
@@ -145,6 +145,6 @@ def test_the_bounds_of_clip_have_gradients(device, distinct):
     check_gradient(lambda x, high: ta.clip(x, max=high), x, low, device=device)
 
 
-def test_clip_without_bounds_says_that_it_needs_one(device):
+def test_clip_without_bounds_is_an_error(device):
     with pytest.raises(ValueError, match="min, max"):
         ta.clip(ta.ones(2, device=device))

@@ -46,7 +46,7 @@ def test_the_method_reshape_takes_a_shape_or_lengths(device):
 
 
 @pytest.mark.parametrize("new", [(4, 2), (5, -1), (-1, -1)])
-def test_a_shape_that_does_not_fit_is_named(new, device):
+def test_an_incompatible_shape_is_an_error(new, device):
     with pytest.raises(ValueError, match=r"6 elements of shape \(2, 3\)") as caught:
         ta.ones((2, 3), device=device).reshape(new)
     assert str(new) in str(caught.value)
@@ -64,7 +64,7 @@ def test_broadcast_to(shape, new, device, random):
     )
 
 
-def test_a_shape_that_cannot_be_had_by_repeating_is_an_error(device):
+def test_a_shape_that_cannot_be_broadcast_to_is_an_error(device):
     with pytest.raises(ValueError, match=r"shape \(2,\) to \(2, 3\)"):
         ta.broadcast_to(ta.ones((2,), device=device), (2, 3))
 
@@ -123,7 +123,7 @@ def test_moveaxis(source, destination, device, random):
 
 
 @pytest.mark.parametrize(("source", "destination"), [((0, 1), 0), ((0, 0), (1, 2)), (3, 0)])
-def test_moves_that_make_no_sense_are_errors(source, destination, device):
+def test_invalid_moves_of_axes_are_errors(source, destination, device):
     with pytest.raises(ValueError):
         ta.moveaxis(ta.zeros((2, 3, 4), device=device), source, destination)
 
@@ -148,7 +148,7 @@ def test_squeeze(axis, device, random):
     )
 
 
-def test_an_axis_with_several_elements_is_not_squeezed(device):
+def test_squeezing_an_axis_of_another_length_is_an_error(device):
     with pytest.raises(ValueError, match=r"axis 1 of shape .* has length 3"):
         ta.zeros((1, 3), device=device).squeeze(-1)
 
@@ -203,19 +203,19 @@ def test_concatenate(shapes, axis, device, random):
 
 
 @pytest.mark.parametrize("join", [ta.concatenate, ta.stack])
-def test_a_tensor_that_occurs_twice_gets_both_cotangents(join, device, random):
+def test_a_tensor_that_occurs_twice_gets_the_sum_of_the_cotangents(join, device, random):
     data = random.normal(size=(2, 3))
     check_gradient(lambda x: join([x, x * 2, x]).square(), data, device=device)
 
 
-def test_constants_may_stand_among_what_is_joined(device):
+def test_arrays_may_be_joined_with_tensors(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     y = ta.concatenate([ta.zeros(3, device=device), x, ta.zeros(1, device=device)])
     y.backward(ta.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], device=device))
     assert x.grad.tolist() == [4, 5]
 
 
-def test_joining_keeps_neither_what_was_joined_nor_the_result(device):
+def test_joining_saves_neither_inputs_nor_output(device):
     x = ta.tensor([1.0, 2.0], requires_grad=True, device=device)
     y = ta.concatenate([x, x])
     total = y.sum()
@@ -237,7 +237,7 @@ def test_stack(axis, device, random):
     )
 
 
-def test_shapes_that_cannot_be_joined_are_named(device):
+def test_incompatible_shapes_of_joined_arrays_are_an_error(device):
     x, y = ta.zeros((2, 3), device=device), ta.zeros((3, 2), device=device)
     for join in (ta.concatenate, ta.stack):
         with pytest.raises(ValueError, match=r"array 1 has shape \(3, 2\).*\(2, 3\)"):
@@ -274,12 +274,12 @@ def test_split(shape, how, axis, device, random):
 
 
 @pytest.mark.parametrize("sections", [0, 4, -1])
-def test_an_axis_that_cannot_be_cut_equally_is_named(sections, device):
+def test_an_axis_that_cannot_be_split_equally_is_an_error(sections, device):
     with pytest.raises(ValueError, match=rf"axis 1 of shape \(2, 6\) into {sections} equal"):
         ta.split(ta.zeros((2, 6), device=device), sections, axis=1)
 
 
-def test_views_share_memory_and_a_write_through_the_original_is_noticed(device):
+def test_views_share_memory_and_mutation_of_the_original_is_detected(device):
     x = ta.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True, device=device)
     for view in (
         x.T,
@@ -302,7 +302,7 @@ def test_float32_stays_float32(device):
         assert y.dtype == np.float32
 
 
-def test_sequences_and_numbers_are_taken_as_tensors(device):
+def test_sequences_and_numbers_are_converted_to_tensors(device):
     with ta.device(device):
         results = [
             ta.swapaxes([[1.0, 2.0]], 0, 1),
@@ -320,11 +320,11 @@ def test_a_sequence_joins_the_device_of_the_tensors_beside_it(device):
 
 
 @pytest.mark.parametrize("name", ["concatenate", "stack"])
-def test_tensors_one_by_one_are_told_apart_from_an_axis(name):
+def test_tensors_that_are_not_in_a_sequence_are_an_error(name):
     with pytest.raises(TypeError, match=rf"as one sequence: {name}\(\[x, y\]"):
         getattr(ta, name)(ta.ones(2), ta.ones(2))
 
 
-def test_axes_that_are_no_permutation_are_shown_beside_the_shape(device):
+def test_the_error_for_axes_that_are_no_permutation_shows_the_shape(device):
     with pytest.raises(ValueError, match=r"axes \(1, 2\) for shape \(2, 3, 4\): .* swapaxes"):
         ta.zeros((2, 3, 4), device=device).transpose(1, 2)

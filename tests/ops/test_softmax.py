@@ -62,7 +62,7 @@ def test_the_dtype_is_kept_in_both_directions(device, operation, dtype):
         ([INF, -INF], [1.0, 0.0]),
     ],
 )
-def test_infinite_scores_have_a_meaning_and_no_nan(device, random, row, probabilities):
+def test_infinite_scores_do_not_cause_nan(device, random, row, probabilities):
     x = ta.tensor([row, [0.0] * len(row)], requires_grad=True, device=device)
     y = ta.softmax(x)
     np.testing.assert_array_equal(y.numpy()[0], np.array(probabilities, "float32"))
@@ -77,7 +77,7 @@ def test_infinite_scores_have_a_meaning_and_no_nan(device, random, row, probabil
         assert np.isfinite(second.numpy()).all()
 
 
-def test_a_row_without_choices_gets_no_gradient(device, random):
+def test_a_row_of_negative_infinity_has_zero_gradient(device, random):
     x = ta.tensor([[-INF, -INF], [0.0, 1.0]], requires_grad=True, device=device)
     g = ta.tensor(random.standard_normal((2, 2)).astype("float32"), device=device)
     for out, cotangent in ((ta.softmax(x), g), (ta.logsumexp(x, axis=-1), g[:, 0])):
@@ -86,7 +86,7 @@ def test_a_row_without_choices_gets_no_gradient(device, random):
         assert (gradient.numpy()[1] != 0).all()
 
 
-def test_nan_spoils_its_own_row_only(device):
+def test_nan_affects_only_its_own_row(device):
     x = ta.tensor([[np.nan, 0.0], [0.0, 0.0]], device=device)
     for operation in (ta.softmax, ta.log_softmax):
         assert np.isnan(operation(x).numpy()).tolist() == [[True, True], [False, False]]
@@ -100,7 +100,7 @@ def test_the_methods_of_a_tensor_are_the_functions(device, random):
         np.testing.assert_array_equal(method(axis=0).numpy(), function(x, axis=0).numpy())
 
 
-def test_of_no_scores_there_are_no_probabilities_and_the_sum_is_0(device):
+def test_the_softmax_of_no_scores_is_empty(device):
     x = ta.tensor(np.zeros((2, 0)), requires_grad=True, device=device)
     assert ta.softmax(x).shape == ta.log_softmax(x).shape == (2, 0)
     assert ta.logsumexp(x, axis=1).tolist() == [-np.inf, -np.inf]

@@ -11,7 +11,7 @@ each_function = pytest.mark.parametrize("name", ["sin", "cos", "tanh"])
 
 @each_function
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
-def test_values_are_numpys_and_gradients_the_differences(name, shape, device, random):
+def test_values_equal_numpy_and_gradients_equal_differences(name, shape, device, random):
     data = random.normal(size=shape)
     y = getattr(ta, name)(ta.tensor(data, device=device))
     np.testing.assert_allclose(y.numpy(), getattr(np, name)(data), rtol=1e-14)
@@ -31,7 +31,7 @@ def test_float32_stays_float32_in_both_directions(name, device):
     assert y.dtype == g.dtype == np.float32
 
 
-def test_tanh_is_flat_and_finite_far_out(device):
+def test_tanh_has_zero_gradient_far_from_zero(device):
     x = ta.tensor([-1000.0, 1000.0], requires_grad=True, device=device)
     y = x.tanh()
     y.backward(ta.tensor([2.0, 3.0], device=device))

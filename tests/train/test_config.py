@@ -1,4 +1,4 @@
-"""Options come from one place, are checked by name, and survive a file."""
+"""Options are defined once, validated by name, and round-trip through JSON."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ from tinyattn.train.session import make_model
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_config_file_gives_the_configuration_back(preset):
+def test_a_configuration_round_trips_through_json(preset):
     config = make_config(preset=preset, seed=5)
     assert make_config(options_from_json(config_to_json(config))) == config
 
@@ -62,19 +62,19 @@ def test_names_are_unique_across_the_groups():
         ({"out": 3}, "--out must be text, given 3"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_it_must_be(options, message):
+def test_an_invalid_option_is_named_with_its_valid_values(options, message):
     with pytest.raises(InputError) as caught:
         make_config(options)
     assert message in str(caught.value)
 
 
-def test_none_is_allowed_only_where_the_field_says_so():
+def test_none_is_valid_only_if_the_annotation_allows_it():
     assert make_config(workers=None).run.workers is None
     with pytest.raises(InputError, match="--steps must be a whole number, given None"):
         make_config(steps=None)
 
 
-def test_numpys_numbers_become_pythons_which_json_can_hold():
+def test_numpy_numbers_are_converted_to_python_numbers():
     config = make_config(steps=np.int64(5), dropout=np.float64(0.5))
     assert (
         make_config(options_from_json(config_to_json(config)))
@@ -83,13 +83,13 @@ def test_numpys_numbers_become_pythons_which_json_can_hold():
     )
 
 
-def test_options_win_over_the_preset():
+def test_options_override_the_preset():
     config = make_config(preset="nanogpt-cpu", steps=7)
     assert (config.run.steps, config.architecture.positions) == (7, "learned")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3"])
-def test_a_file_that_is_not_json_of_options_is_refused(text):
+def test_a_file_without_json_options_is_an_error(text):
     with pytest.raises(InputError, match=r"my\.json"):
         options_from_json(text, "my.json")
 
@@ -119,7 +119,7 @@ EARLIER_RUNS = json.loads(Path(__file__).with_name("earlier_runs.json").read_tex
 
 
 @pytest.mark.parametrize("name", EARLIER_RUNS)
-def test_a_run_written_before_is_the_model_it_was(name):
+def test_a_run_of_an_earlier_version_loads_the_same_model(name):
     earlier = EARLIER_RUNS[name]
     config = make_config(options_from_json(json.dumps(earlier["config"])))
     stored = {

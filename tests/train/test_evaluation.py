@@ -1,4 +1,4 @@
-"""The loss of a long text: a fixed part of it, told as it is computed, and ended when asked."""
+"""Evaluation of a fixed sample of a long text, with progress, and stopped on request."""
 
 import math
 import time
@@ -26,7 +26,7 @@ def ids():
     return np.random.default_rng(3).integers(0, 7, 4001).astype(np.uint8)
 
 
-def test_a_part_is_made_of_whole_windows_spread_evenly(ids):
+def test_a_sample_consists_of_complete_evenly_spaced_windows(ids):
     model, seen = model_of(), []
     loss = model.loss
 
@@ -42,14 +42,14 @@ def test_a_part_is_made_of_whole_windows_spread_evenly(ids):
 
 
 @pytest.mark.parametrize("characters", [None, 4000, 10**6])
-def test_a_text_that_is_short_enough_is_evaluated_whole(ids, characters):
+def test_a_short_text_is_evaluated_completely(ids, characters):
     model = model_of()
     assert evaluate(model, ids, 8, characters=characters) == evaluate(model, ids, 8)
     assert evaluated_characters(len(ids), 8, characters) == 4000
 
 
 @pytest.mark.parametrize("characters", [1, 100, 1999])
-def test_a_part_has_as_many_characters_as_it_says(ids, characters):
+def test_a_sample_has_the_reported_number_of_characters(ids, characters):
     told = []
     evaluate(model_of(), ids, 8, characters=characters, watch=lambda *numbers: told.append(numbers))
     assert told[-1] == (evaluated_characters(4001, 8, characters),) * 2
@@ -67,7 +67,7 @@ def test_the_loss_is_the_same_for_every_number_of_workers_and_every_speed(ids, m
     assert evaluate(model, ids, 8) == alone
 
 
-def test_it_is_watched_at_least_every_second_and_ends_when_asked(ids):
+def test_watch_is_called_every_second_and_can_stop_the_evaluation(ids):
     model = model_of()
     loss = model.loss
 
@@ -90,7 +90,7 @@ def test_it_is_watched_at_least_every_second_and_ends_when_asked(ids):
     assert model.training
 
 
-def test_an_evaluation_cut_short_is_made_up_for_on_resumption(tmp_path, tiny, display):
+def test_an_interrupted_evaluation_is_repeated_on_resumption(tmp_path, tiny, display):
     tiny.update(sample_every=5, sample_length=4)
     begin(make_config(tiny), tmp_path / "straight").train(display)
     expected = display.evaluations, display.samples
@@ -128,7 +128,7 @@ def test_an_evaluation_cut_short_is_made_up_for_on_resumption(tmp_path, tiny, di
         assert RunDirectory.open(path).read_state("best") is not None
 
 
-def test_the_report_says_how_much_was_evaluated(tmp_path, tiny):
+def test_the_report_contains_the_number_of_evaluated_characters(tmp_path, tiny):
     tiny["evaluate_characters"] = 40
     trainer = begin(make_config(tiny), tmp_path / "run")
     report = trainer.evaluate()

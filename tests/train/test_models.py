@@ -1,4 +1,4 @@
-"""Every kind of model is trained, saved and evaluated by the same command."""
+"""Each model is trained, saved and evaluated by the same code."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tinyattn.train.session import begin, load_run, resume
 
 
 @pytest.mark.parametrize("model", ["gpt", "encoder", "rnn", "cnn"])
-def test_every_model_trains_and_goes_on(tmp_path, tiny, display, model):
+def test_every_model_trains_and_resumes(tmp_path, tiny, display, model):
     tiny.update(model=model, sample_every=15, sample_length=4, workers=2)
     begin(make_config(tiny, stop_after=6), tmp_path / "run").train(display)
     assert resume(tmp_path / "run").train(display)
@@ -20,7 +20,7 @@ def test_every_model_trains_and_goes_on(tmp_path, tiny, display, model):
     assert type(loaded.model).__name__.lower() == model
 
 
-def test_the_encoder_is_post_norm_unless_told_otherwise(tmp_path, tiny):
+def test_the_encoder_is_post_norm_by_default(tmp_path, tiny):
     def norm(name, **options):
         trainer = begin(make_config(tiny, **options), tmp_path / name)
         return trainer.model.blocks[0].norm
@@ -30,12 +30,14 @@ def test_the_encoder_is_post_norm_unless_told_otherwise(tmp_path, tiny):
     assert norm("told", model="encoder", norm="pre") == "pre"
 
 
-def test_an_encoders_evaluation_hides_the_same_characters_each_time(tmp_path, tiny):
+def test_an_encoders_evaluation_masks_the_same_characters_each_time(tmp_path, tiny):
     trainer = begin(make_config(tiny, model="encoder"), tmp_path / "run")
     assert trainer.evaluate().validation_loss == trainer.evaluate().validation_loss
 
 
-def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch, executor_of):
+def test_an_evaluation_does_not_depend_on_the_number_of_workers(
+    tmp_path, tiny, monkeypatch, executor_of
+):
     from tinyattn.train import evaluation
 
     monkeypatch.setattr(evaluation, "CHARACTERS_AT_ONCE", 16)
@@ -47,7 +49,7 @@ def test_workers_change_an_evaluation_by_nothing(tmp_path, tiny, monkeypatch, ex
         assert evaluate(trainer.model, ids, 8, executor=workers) == alone
 
 
-def test_the_number_of_workers_is_written_down(tmp_path, tiny):
+def test_the_number_of_workers_is_stored(tmp_path, tiny):
     trainer = begin(make_config(tiny, workers=3), tmp_path / "run")
     assert trainer.step_function.executor.workers == 3
     del tiny["workers"]
@@ -57,6 +59,6 @@ def test_the_number_of_workers_is_written_down(tmp_path, tiny):
     assert RunDirectory.open(tmp_path / "default").config().run.workers >= 1
 
 
-def test_options_that_the_model_refuses_are_the_users_mistake(tmp_path, tiny):
+def test_options_that_the_model_rejects_are_input_errors(tmp_path, tiny):
     with pytest.raises(InputError, match="no model can be built"):
         begin(make_config(tiny, attention="linear", positions="alibi"), tmp_path / "run")

@@ -1,4 +1,4 @@
-"""A run that stopped goes on to the last bit as if it had not."""
+"""A resumed run is bit-identical to one that was not interrupted."""
 
 import shutil
 
@@ -34,7 +34,7 @@ def assert_equal_to_the_bit(first, second):
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
-def test_three_sittings_equal_one(tmp_path, tiny, display, optimizer):
+def test_a_run_resumed_twice_is_bit_identical(tmp_path, tiny, display, optimizer):
     tiny["optimizer"] = optimizer
     begin(make_config(tiny), tmp_path / "straight").train(display)
     first = begin(make_config(tiny, stop_after=5), tmp_path / "parts")
@@ -44,7 +44,7 @@ def test_three_sittings_equal_one(tmp_path, tiny, display, optimizer):
     assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
 
 
-def test_a_stop_between_two_evaluations_changes_nothing(tmp_path, tiny, display):
+def test_a_stop_between_two_evaluations_does_not_change_the_run(tmp_path, tiny, display):
     tiny.update(sample_every=5, sample_length=4)
     begin(make_config(tiny), tmp_path / "straight").train(display)
     trainer = begin(make_config(tiny), tmp_path / "parts")
@@ -55,7 +55,7 @@ def test_a_stop_between_two_evaluations_changes_nothing(tmp_path, tiny, display)
     assert display.samples[:3] == display.samples[3:]
 
 
-def test_a_state_saved_at_a_sample_goes_on_with_the_next_one(tmp_path, tiny, display):
+def test_a_state_saved_at_a_sample_contains_the_sampling_stream(tmp_path, tiny, display):
     tiny.update(sample_every=5, sample_length=4)
     begin(make_config(tiny), tmp_path / "straight").train(display)
     begin(make_config(tiny, stop_after=5), tmp_path / "parts").train(display)
@@ -64,7 +64,7 @@ def test_a_state_saved_at_a_sample_goes_on_with_the_next_one(tmp_path, tiny, dis
     assert display.samples[:3] == display.samples[3:]
 
 
-def test_evaluations_and_samples_do_not_move_the_training(tmp_path, tiny, display):
+def test_evaluations_and_samples_do_not_change_the_training(tmp_path, tiny, display):
     begin(make_config(tiny), tmp_path / "seldom").train(display)
     tiny.update(evaluate_every=1, sample_every=1, sample_length=5)
     begin(make_config(tiny), tmp_path / "often").train(display)
@@ -74,7 +74,7 @@ def test_evaluations_and_samples_do_not_move_the_training(tmp_path, tiny, displa
     assert len(display.samples) == 15
 
 
-def test_more_steps_can_be_asked_for(tmp_path, tiny, display):
+def test_a_finished_run_resumes_with_more_steps(tmp_path, tiny, display):
     begin(make_config(tiny), tmp_path / "run").train(display)
     with pytest.raises(InputError, match="has done its 15 steps: ask for more with --steps"):
         resume(tmp_path / "run")
@@ -84,7 +84,7 @@ def test_more_steps_can_be_asked_for(tmp_path, tiny, display):
     assert RunDirectory.open(tmp_path / "run").config().run.steps == 18
 
 
-def test_a_run_whose_last_state_was_lost_goes_on_from_the_best(tmp_path, tiny, display):
+def test_a_run_without_its_last_state_resumes_from_the_best(tmp_path, tiny, display):
     begin(make_config(tiny), tmp_path / "straight").train(display)
     begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
     shutil.rmtree(tmp_path / "run" / "last")
@@ -97,7 +97,9 @@ def test_a_run_whose_last_state_was_lost_goes_on_from_the_best(tmp_path, tiny, d
     assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "run")
 
 
-def test_a_damaged_last_state_says_how_to_go_on_from_the_best(tmp_path, tiny, display):
+def test_a_damaged_last_state_is_an_error_that_explains_how_to_resume_from_the_best(
+    tmp_path, tiny, display
+):
     begin(make_config(tiny, stop_after=7), tmp_path / "run").train(display)
     (tmp_path / "run" / "last" / "state.json").write_text("{")
     with pytest.raises(
@@ -110,7 +112,7 @@ def test_a_damaged_last_state_says_how_to_go_on_from_the_best(tmp_path, tiny, di
 
 
 @pytest.mark.parametrize("error", [WorkerError("worker process 1 was terminated"), MemoryError()])
-def test_what_fails_in_a_step_costs_that_step_only(tmp_path, tiny, display, error):
+def test_a_failed_step_loses_that_step_only(tmp_path, tiny, display, error):
     begin(make_config(tiny), tmp_path / "straight").train(display)
     trainer = begin(make_config(tiny), tmp_path / "parts")
     step_function = trainer.step_function
@@ -131,7 +133,7 @@ def test_what_fails_in_a_step_costs_that_step_only(tmp_path, tiny, display, erro
     assert_equal_to_the_bit(tmp_path / "straight", tmp_path / "parts")
 
 
-def test_weights_that_an_update_left_half_done_are_not_saved(tmp_path, tiny, display):
+def test_partially_updated_weights_are_not_saved(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
 
@@ -146,21 +148,21 @@ def test_weights_that_an_update_left_half_done_are_not_saved(tmp_path, tiny, dis
     assert RunDirectory.open(tmp_path / "run").read_state("last")["step"] == 5
 
 
-def test_what_makes_the_run_cannot_change(tmp_path, tiny, display):
+def test_options_that_identify_the_run_cannot_change(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     with pytest.raises(InputError, match="--dim cannot change on resumption"):
         resume(tmp_path / "run", {"dim": 32})
     resume(tmp_path / "run", {"dim": 16})
 
 
-def test_another_text_is_refused(tmp_path, tiny, text_file, display):
+def test_a_changed_text_is_an_error(tmp_path, tiny, text_file, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     text_file.write_text(text_file.read_text() + "more")
     with pytest.raises(InputError, match="no longer the text that the run began with"):
         resume(tmp_path / "run")
 
 
-def test_a_checkpoint_of_another_shape_is_refused_with_name_and_shapes(tmp_path, tiny, display):
+def test_a_saved_state_of_another_shape_is_an_error_with_name_and_shapes(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     run = RunDirectory.open(tmp_path / "run")
     arrays = run.read("last").model
@@ -174,7 +176,7 @@ def test_a_checkpoint_of_another_shape_is_refused_with_name_and_shapes(tmp_path,
         load_run(tmp_path / "run", "last")
 
 
-def test_a_damaged_optimizer_is_refused(tmp_path, tiny, display):
+def test_a_damaged_optimizer_file_is_an_error(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     path = tmp_path / "run" / "last" / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
@@ -197,7 +199,7 @@ def test_weights_order_and_dropout_are_the_same_on_every_device(tmp_path, tiny, 
     assert losses["cpu"] == pytest.approx(losses[device], rel=1e-6)
 
 
-def test_a_run_of_one_device_is_read_on_another(tmp_path, tiny, display, device):
+def test_a_run_of_one_device_loads_on_another(tmp_path, tiny, display, device):
     begin(make_config(tiny, device=device, stop_after=2), tmp_path / "run").train(display)
     loaded = load_run(tmp_path / "run", "last", device="cpu")
     back = load_run(tmp_path / "run", "last", device=device)

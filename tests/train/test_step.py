@@ -1,4 +1,4 @@
-"""A sharded step equals the whole batch's loss and gradients, and is reproduced to the bit."""
+"""A sharded step equals the loss and gradients of the whole batch, and is bit-reproducible."""
 
 import threading
 
@@ -65,7 +65,7 @@ def test_a_sharded_step_equals_the_whole_batch(count, processes, executor_of):
 
 
 @both_kinds
-def test_shards_weigh_as_much_as_they_have_targets_that_count(processes, executor_of):
+def test_shards_are_weighted_by_their_number_of_targets(processes, executor_of):
     inputs, targets = make_batch(4)
     targets[0] = -100
     targets[1, 2:] = -100
@@ -84,7 +84,7 @@ def test_a_batch_without_targets_that_count_has_gradient_zero(executor_of):
 
 
 @both_kinds
-def test_pieces_of_a_shard_add_up(monkeypatch, processes, executor_of):
+def test_gradient_accumulation_equals_one_pass(monkeypatch, processes, executor_of):
     batch = make_batch(9)
     expected = whole(batch)
     monkeypatch.setattr(step_module, "MICRO_BATCH_TOKENS", 16)
@@ -92,7 +92,7 @@ def test_pieces_of_a_shard_add_up(monkeypatch, processes, executor_of):
 
 
 @pytest.mark.parametrize(("device", "pieces"), [("cpu", 5), ("strict", 1)])
-def test_only_a_cpu_computes_a_batch_in_pieces(device, pieces, monkeypatch):
+def test_gradient_accumulation_is_for_the_cpu_only(device, pieces, monkeypatch):
     monkeypatch.setattr(step_module, "MICRO_BATCH_TOKENS", 16)
     model = make_model().to(device)
     shapes, original = [], model.loss
@@ -106,7 +106,7 @@ def test_only_a_cpu_computes_a_batch_in_pieces(device, pieces, monkeypatch):
     assert len(shapes) == pieces and sum(rows for rows, _ in shapes) == 9
 
 
-def test_the_same_number_of_workers_gives_the_same_bits(executor_of):
+def test_results_are_bit_identical_for_the_same_number_of_workers(executor_of):
     batch = make_batch(6)
     runs = [
         run(BatchStep(executor_of(make_model("float32", dropout=0.2), 3, processes)), batch, key=99)
@@ -118,7 +118,7 @@ def test_the_same_number_of_workers_gives_the_same_bits(executor_of):
             np.testing.assert_array_equal(gradient, runs[0][1][name])
 
 
-def test_dropout_follows_from_the_key_and_differs_between_shards(executor_of):
+def test_dropout_is_seeded_by_the_key_and_the_shard(executor_of):
     model = make_model(dropout=0.5)
     row = make_batch(1)
     batch = tuple(np.repeat(array, 2, axis=0) for array in row)
@@ -140,7 +140,7 @@ def test_dropout_follows_from_the_key_and_differs_between_shards(executor_of):
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_worker_s_error_is_raised_in_the_caller_after_all_have_stopped(failing, executor_of):
+def test_an_error_in_a_worker_is_raised_after_all_have_stopped(failing, executor_of):
     model = make_model()
     original = model.loss
     inputs, targets = make_batch(3)
@@ -161,7 +161,7 @@ def test_a_worker_s_error_is_raised_in_the_caller_after_all_have_stopped(failing
     assert np.isfinite(step(inputs, targets, key=0))  # and it can go on
 
 
-def test_a_leaf_that_the_first_shard_does_not_reach_has_a_gradient_of_its_own(executor_of):
+def test_a_parameter_without_gradient_in_the_first_shard_gets_one_from_the_others(executor_of):
     """And one that stays when the workers go on."""
 
     class Two(ta.nn.Module):
@@ -182,7 +182,7 @@ def test_a_leaf_that_the_first_shard_does_not_reach_has_a_gradient_of_its_own(ex
 
 
 @both_kinds
-def test_training_keeps_only_what_first_derivatives_need(processes, executor_of):
+def test_training_saves_only_arrays_for_first_derivatives(processes, executor_of):
     class Asking(ta.nn.Linear):
         def loss(self, inputs, targets):
             return self(ta.tensor([[float(current_mode.get().first_order)]])).mean()
@@ -196,7 +196,7 @@ def test_training_keeps_only_what_first_derivatives_need(processes, executor_of)
     assert model.weight.grad.item() == 1
 
 
-def test_a_gradient_that_the_next_step_writes_to_is_not_used_unnoticed(executor_of):
+def test_using_an_overwritten_gradient_is_an_error(executor_of):
     model = make_model()
     optimizer = ta.optim.AdamW(model.parameters())
     step = BatchStep(executor_of(model, 2), [optimizer])
@@ -231,7 +231,7 @@ class Joined:
         return result
 
 
-def test_a_communicator_joins_the_batches_of_all_processes(executor_of):
+def test_a_communicator_sums_the_gradients_of_all_processes(executor_of):
     inputs, targets = make_batch(6)
     targets[0] = -100  # so that the processes have unequal shares
     expected = whole((inputs, targets))

@@ -1,4 +1,4 @@
-"""What a run does on its way, and what it leaves behind."""
+"""The training loop, its files, and its errors."""
 
 import errno
 import json
@@ -20,7 +20,7 @@ from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import NonFiniteError, snapshot_steps
 
 
-def test_a_run_leaves_everything_a_reader_needs(tmp_path, tiny, display):
+def test_a_run_writes_all_documented_files(tmp_path, tiny, display):
     trainer = begin(make_config(tiny, snapshots=4, sample_every=10), tmp_path / "run")
     assert trainer.train(display)
     run = RunDirectory.open(tmp_path / "run")
@@ -38,7 +38,7 @@ def test_a_run_leaves_everything_a_reader_needs(tmp_path, tiny, display):
     json.loads((tmp_path / "run" / "last" / "state.json").read_text())
 
 
-def test_a_loaded_run_is_the_model_that_was_saved(tmp_path, tiny, display):
+def test_a_loaded_run_has_the_saved_weights(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
     trainer.train(display)
     loaded = load_run(tmp_path / "run", "last")
@@ -55,7 +55,7 @@ def test_training_learns(tmp_path, tiny, display):
     assert display.evaluations[-1].validation_loss < display.evaluations[-1].baselines["bigram"]
 
 
-def test_a_fresh_model_is_as_good_as_guessing(tmp_path, tiny):
+def test_an_untrained_model_has_the_loss_of_uniform_predictions(tmp_path, tiny):
     trainer = begin(make_config(tiny), tmp_path / "run")
     uniform = math.log(len(trainer.dataset.vocabulary))
     assert trainer.evaluate().validation_loss == pytest.approx(uniform, rel=0.02)
@@ -87,7 +87,7 @@ def test_evaluation_covers_the_text_once_and_restores_the_mode(tmp_path, tiny, m
 
 
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
-def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
+def test_a_non_finite_loss_or_gradient_stops_the_run_and_keeps_the_last_state(
     tmp_path, tiny, display, broken
 ):
     trainer = begin(make_config(tiny), tmp_path / "run")
@@ -114,7 +114,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_leaves_the_last_state(
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 7  # 6 steps, 1 evaluation
 
 
-def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, display, monkeypatch):
+def test_a_non_finite_validation_loss_is_not_saved(tmp_path, tiny, display, monkeypatch):
     trainer = begin(make_config(tiny), tmp_path / "run")
     monkeypatch.setattr("tinyattn.train.trainer.evaluate", lambda *arguments, **options: math.nan)
     with pytest.raises(NonFiniteError, match="step 5: the validation loss is not finite"):
@@ -123,7 +123,7 @@ def test_a_validation_loss_that_is_not_finite_is_not_saved(tmp_path, tiny, displ
 
 
 @pytest.mark.parametrize("at", [3, 5])
-def test_weights_that_are_not_finite_never_replace_a_good_state(tmp_path, tiny, display, at):
+def test_non_finite_weights_never_replace_a_good_state(tmp_path, tiny, display, at):
     tiny.update(evaluate_every=5 if at == 5 else 100, snapshots=16)
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
@@ -147,7 +147,7 @@ def test_weights_that_are_not_finite_never_replace_a_good_state(tmp_path, tiny, 
 
 @pytest.mark.parametrize("method", ["step", "evaluating", "evaluation", "sample"])
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
-def test_a_display_that_cannot_write_costs_no_step(tmp_path, tiny, display, method, number):
+def test_a_display_that_cannot_write_loses_no_step(tmp_path, tiny, display, method, number):
     tiny.update(sample_every=3, sample_length=4)
     begin(make_config(tiny), tmp_path / "straight").train(display)
     trainer = begin(make_config(tiny), tmp_path / "run")
@@ -169,7 +169,7 @@ def test_a_display_that_cannot_write_costs_no_step(tmp_path, tiny, display, meth
         assert np.array_equal(array, states[1].model[name]), name
 
 
-def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, display):
+def test_non_finite_logits_of_a_sample_stop_the_run(tmp_path, tiny, display):
     tiny.update(evaluate_every=100, sample_every=2)
     trainer = begin(make_config(tiny), tmp_path / "run")
     update = trainer.optimizers.step
@@ -184,7 +184,7 @@ def test_a_model_that_cannot_write_any_more_stops_the_run(tmp_path, tiny, displa
         trainer.train(display)
 
 
-def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
+def test_weight_decay_is_for_matrices_and_a_tied_weight_is_updated_once():
     model = GPT(GPTConfig.gpt2(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
     for kind in ("adamw", "muon"):
         optimizers = build_optimizers(model, make_config(optimizer=kind))
@@ -201,7 +201,7 @@ def test_only_matrices_decay_and_a_tied_weight_is_updated_once():
     assert decaying["weight_decay"] == 0.1
 
 
-def test_muon_gets_the_matrices_of_the_blocks_and_nothing_else():
+def test_muon_updates_the_matrices_of_the_blocks_only():
     config = GPTConfig.gpt2(
         vocabulary_size=9, block_size=8, layers=2, heads=2, dim=16, tie_head=False
     )
@@ -239,7 +239,7 @@ def test_the_learning_rate_follows_warmup_and_decay_without_dividing_by_zero():
     assert constant == pytest.approx([0.5, 1, 1])
 
 
-def test_the_fast_preset_stays_level_and_comes_down_over_the_last_half():
+def test_the_fast_preset_is_a_trapezoid_that_decays_in_the_last_half():
     values = rates(count=301, preset="fast")
     peak = make_config().optimization.learning_rate
     assert values[:10] == pytest.approx([peak * (i + 1) / 11 for i in range(10)])
@@ -248,7 +248,7 @@ def test_the_fast_preset_stays_level_and_comes_down_over_the_last_half():
     assert values[300] == 0
 
 
-def test_the_nanogpt_preset_is_a_cosine_down_to_a_tenth():
+def test_the_nanogpt_preset_is_a_cosine_decay_to_a_tenth():
     values = rates(count=2001, preset="nanogpt-cpu")
     assert values[99] == pytest.approx(1e-3 * 100 / 101)
     assert values[100] == pytest.approx(1e-3)
@@ -256,19 +256,19 @@ def test_the_nanogpt_preset_is_a_cosine_down_to_a_tenth():
     assert values[2000] == pytest.approx(1e-4)
 
 
-def test_snapshots_are_spread_from_the_first_to_the_last_step():
+def test_snapshots_are_evenly_spaced():
     assert snapshot_steps(300, 0) == set()
     assert snapshot_steps(300, 1) == {300}
     assert snapshot_steps(300, 4) == {0, 100, 200, 300}
 
 
-def test_a_short_text_is_refused_before_a_directory_is_made(tmp_path, tiny):
+def test_a_text_that_is_too_short_is_an_error_before_a_directory_is_created(tmp_path, tiny):
     with pytest.raises(InputError, match="too short for blocks of 2000"):
         begin(make_config(tiny, block_size=2000), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_the_default_directory_is_one_that_is_not_taken(tmp_path, monkeypatch):
+def test_the_default_directory_is_a_new_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = []
     for _ in range(3):

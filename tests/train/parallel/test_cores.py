@@ -30,7 +30,7 @@ def groups(tmp_path, membership, files):
         ({"cpu.max": "50000 0", "job/cpu.max": "nonsense"}, math.inf),
     ],
 )
-def test_the_quota_of_version_2_is_the_least_of_a_group_and_those_around_it(
+def test_the_quota_of_cgroup_v2_is_the_smallest_of_a_group_and_its_ancestors(
     tmp_path, files, expected
 ):
     assert cores.cgroup_quota(*groups(tmp_path, "0::/job/task\n", files)) == expected
@@ -39,7 +39,7 @@ def test_the_quota_of_version_2_is_the_least_of_a_group_and_those_around_it(
 @pytest.mark.parametrize("directory", ["cpu", "cpu,cpuacct"])
 @pytest.mark.parametrize(("quota", "expected"), [("200000", 2), ("-1", math.inf)])
 @pytest.mark.parametrize("group", ["", "docker/1"])
-def test_the_quota_of_version_1_is_that_of_the_cpu_controller(
+def test_the_quota_of_cgroup_v1_is_that_of_the_cpu_controller(
     tmp_path, directory, quota, expected, group
 ):
     files = {

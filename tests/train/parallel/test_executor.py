@@ -1,4 +1,4 @@
-"""Executors of every kind do all work once, in order, with BLAS limited, and give the same bits."""
+"""Executors do all work once, in order, with BLAS limited, and are bit-identical."""
 
 import multiprocessing
 import sys
@@ -33,12 +33,12 @@ def test_the_default_is_one_worker_for_each_available_core(model, monkeypatch):
     assert make_executor(model).workers == 3
 
 
-def test_fewer_than_one_worker_is_refused(model):
+def test_fewer_than_one_worker_is_an_error(model):
     with pytest.raises(ValueError, match="at least 1, got 0"):
         make_executor(model, 0)
 
 
-def test_one_worker_is_the_calling_thread_and_so_is_a_model_on_another_device(model):
+def test_one_worker_and_models_on_other_devices_run_in_the_calling_thread(model):
     assert isinstance(make_executor(model, 1), SerialExecutor)
     assert isinstance(make_executor(model.to("strict"), 2), SerialExecutor)
 
@@ -49,7 +49,7 @@ def test_several_workers_are_processes(model):
     assert isinstance(chosen, ForkExecutor) and chosen.fallback is None
 
 
-def test_threads_say_why_they_are_no_processes(model, monkeypatch):
+def test_the_thread_executor_has_the_reason_for_the_fallback(model, monkeypatch):
     chosen = make_executor(model, 2, communicator=object())
     assert isinstance(chosen, ThreadExecutor) and chosen.fallback == "MPI processes must not fork"
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -204,7 +204,7 @@ optimizers = pytest.mark.parametrize(
 
 
 @optimizers
-def test_updates_by_several_workers_are_the_same_to_the_last_bit(model, make, random, executor_of):
+def test_parameter_updates_are_bit_identical_for_any_executor(model, make, random, executor_of):
     start = random.standard_normal((10, 100, 90)).astype(np.float32)  # several blocks, and stacks
     gradients = random.standard_normal((3, *start.shape)).astype(np.float32)
     results = []
@@ -246,7 +246,7 @@ def test_an_optimizer_that_has_state_is_shared_with_it(make, processes, random, 
 
 
 @both_kinds
-def test_closing_ends_the_workers_and_a_later_call_starts_new_ones(model, processes, executor_of):
+def test_close_stops_the_workers_and_a_later_call_starts_new_ones(model, processes, executor_of):
     def count():
         return threading.active_count() + len(multiprocessing.active_children())
 

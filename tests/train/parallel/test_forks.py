@@ -68,7 +68,7 @@ def about_the_process(model, item):
     return os.getpid(), model.training, model.dropout.training, model.bias.requires_grad, item
 
 
-def test_each_worker_is_a_process_of_its_own_and_the_caller_is_the_first(workers):
+def test_each_worker_is_a_process_and_the_caller_is_the_first(workers):
     found = workers.map(about_the_process, ["a", "b", "c"])
     assert [item for *_, item in found] == ["a", "b", "c"]
     assert found[0][0] == os.getpid()
@@ -76,7 +76,7 @@ def test_each_worker_is_a_process_of_its_own_and_the_caller_is_the_first(workers
     assert workers.map(about_the_process, ["a", "b", "c"]) == found  # the same ones again
 
 
-def test_workers_see_the_present_values_modes_and_which_gradients_are_wanted(step, model, workers):
+def test_workers_receive_values_train_eval_modes_and_requires_grad_flags(step, model, workers):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
     model.weight.data = np.array([10.0, -1.0])
@@ -88,7 +88,7 @@ def test_workers_see_the_present_values_modes_and_which_gradients_are_wanted(ste
         assert (training, dropout_training, wanted) == (True, False, False)
 
 
-def test_gradients_are_the_callers_own_and_stay_when_the_next_step_writes(step, model):
+def test_gradients_are_copies_that_the_next_step_does_not_overwrite(step, model):
     step(*batch([1, 2], [3, 4], [5, 6]), key=0)
     held = model.weight.grad
     before = held.numpy()
@@ -110,7 +110,7 @@ def test_an_error_in_a_worker_is_raised_in_the_caller_with_its_traceback(step, p
     assert np.isfinite(step(inputs, targets, key=0))  # and it can go on
 
 
-def test_a_worker_that_has_died_is_named_and_nothing_hangs(step):
+def test_a_dead_worker_is_reported_without_a_deadlock(step):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     step(inputs, targets, key=0)
     inputs[2] = 9
@@ -119,7 +119,7 @@ def test_a_worker_that_has_died_is_named_and_nothing_hangs(step):
             step(inputs, targets, key=0)
 
 
-def test_a_worker_that_cannot_be_forked_is_named(step, monkeypatch):
+def test_a_failed_fork_is_reported(step, monkeypatch):
     def fork():
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
@@ -128,7 +128,7 @@ def test_a_worker_that_cannot_be_forked_is_named(step, monkeypatch):
         step(*batch([1, 2], [3, 4], [5, 6]), key=0)
 
 
-def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, executor_of):
+def test_replies_to_an_interrupted_call_are_discarded(model, executor_of):
     step = BatchStep(executor_of(model, 2, True))
     step(*batch([1, 2], [3, 4]), key=0)
     original = model.loss
@@ -144,7 +144,7 @@ def test_answers_that_an_interrupted_caller_did_not_wait_for_are_dropped(model, 
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
 
 
-def test_a_model_that_changed_its_type_is_refused(step, model):
+def test_a_changed_dtype_is_an_error(step, model):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     step(inputs, targets, key=0)
     model.to("float32")
@@ -165,7 +165,7 @@ def items_in(zeros):
     return [(zeros((3,), np.float32), [zeros((), np.int64)]) for _ in range(6)]
 
 
-def test_work_on_shared_arrays_is_done_by_all_processes(workers):
+def test_all_processes_write_to_shared_arrays(workers):
     items = items_in(shared.zeros)
     workers.for_each(write_process, items)
     workers.for_each(write_process, [])
@@ -173,7 +173,7 @@ def test_work_on_shared_arrays_is_done_by_all_processes(workers):
     assert len({int(process) for _, (process,) in items}) == 3
 
 
-def test_work_on_private_arrays_is_refused_before_any_of_it_is_done(workers):
+def test_writing_to_private_arrays_is_an_error_before_any_call(workers):
     written = np.zeros(8)
     for function, items in (
         (write_process, items_in(np.zeros)),
@@ -185,7 +185,7 @@ def test_work_on_private_arrays_is_refused_before_any_of_it_is_done(workers):
     np.testing.assert_array_equal(written, 0)
 
 
-def test_an_optimizer_that_is_not_shared_is_refused(workers):
+def test_an_optimizer_that_is_not_shared_is_an_error(workers):
     parameter = ta.nn.Parameter(np.ones(1 << 18))
     parameter.grad = ta.tensor(np.ones(1 << 18))
     with pytest.raises(TypeError, match="private memory"):
@@ -202,7 +202,7 @@ def write_into(place, out):
     out[place] += 1
 
 
-def test_more_items_than_the_queue_holds_are_all_worked_on(workers):
+def test_more_items_than_the_queue_capacity_are_all_processed(workers):
     written = shared.zeros((IndexQueue.capacity + 1,), np.float32)
     workers.for_each(functools.partial(write_place, written), range(written.size))
     workers.for_each(functools.partial(write_place, written), range(IndexQueue.capacity))
@@ -213,14 +213,14 @@ def write_place(written, place):
     written[place] += 1
 
 
-def test_memory_that_a_worker_does_not_have_is_named(workers):
+def test_shared_memory_allocated_after_the_fork_is_an_error(workers):
     workers.map(about_the_process, range(3))
     written = shared.zeros((8,), np.float32)
     with pytest.raises(RuntimeError, match="allocated after this process was forked"):
         workers.for_each(functools.partial(write_place, written), range(8))
 
 
-def test_indices_that_nobody_took_are_discarded(workers):
+def test_indices_left_in_the_queue_are_discarded(workers):
     written = shared.zeros((6,), np.float32)
     with pytest.raises(IndexError):
         workers.for_each(functools.partial(write_place, written), [100] * 6)
@@ -257,13 +257,13 @@ def unspeakable(model, item):
     return lambda: 0
 
 
-def test_an_answer_that_cannot_be_sent_is_the_callers_error(workers):
+def test_a_reply_that_cannot_be_pickled_is_an_error(workers):
     with pytest.raises(Exception, match="local object"):
         workers.map(unspeakable, range(3))
     assert len(workers.map(about_the_process, range(3))) == 3
 
 
-def test_a_worker_that_died_is_replaced_at_the_next_call(step):
+def test_a_dead_worker_is_replaced_in_the_next_call(step):
     inputs, targets = batch([1, 2], [3, 4], [5, 6])
     with pytest.raises(WorkerError):
         step(np.where(inputs == 6, 9, inputs), targets, key=0)
@@ -288,7 +288,7 @@ def test_an_interruption_while_workers_are_forked_leaves_none(step, monkeypatch)
     assert step(inputs, targets, key=0) == pytest.approx(np.mean(inputs * [1.0, 2.0]))
 
 
-def test_a_worker_forked_while_another_thread_holds_the_pools_lock_works(workers):
+def test_a_worker_forked_while_a_thread_has_locked_the_pool_works(workers):
     with pool._lock:
         assert len(workers.map(allocating, range(3))) == 3
 
@@ -302,7 +302,7 @@ def in_daemon(pipe):
     pipe.send([process for process, *_ in workers.map(about_the_process, range(2))])
 
 
-def test_a_process_that_may_have_no_children_works_with_threads():
+def test_a_daemon_process_falls_back_to_threads():
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     daemon = context.Process(target=in_daemon, args=(there,), daemon=True)
@@ -312,7 +312,7 @@ def test_a_process_that_may_have_no_children_works_with_threads():
     daemon.join()
 
 
-def test_operations_of_workers_cannot_be_watched(workers):
+def test_watching_operations_of_workers_is_an_error(workers):
     with watch_operations(print), pytest.raises(RuntimeError, match="cannot be watched"):
         workers.map(about_the_process, range(3))
     assert len(workers.map(about_the_process, range(3))) == 3

@@ -1,4 +1,4 @@
-"""Several processes train as one does on the same batches."""
+"""Several MPI processes train like one process on the same batches."""
 
 import os
 import shutil
@@ -35,25 +35,25 @@ class Rank:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_the_shares_cover_every_row_once(size):
+def test_the_shards_of_all_ranks_cover_each_row_once(size):
     rows = np.concatenate(
         [np.arange(12)[ProcessGroup(Rank(r, size)).rows(12)] for r in range(size)]
     )
     assert rows.tolist() == list(range(12))
 
 
-def test_the_first_process_keeps_its_own_object_and_the_others_get_copies():
+def test_rank_0_keeps_its_object_and_the_others_get_copies():
     made = [7]  # such as a run whose lock it holds
     assert ProcessGroup(Rank(0, 2)).broadcast(lambda: made) is made
     assert ProcessGroup(Rank(1, 2)).broadcast(lambda: made) == [7]
 
 
-def test_every_process_has_random_draws_of_its_own():
+def test_each_rank_has_its_own_random_draws():
     assert rank_key(7, 0) == 7
     assert len({rank_key(7, rank) for rank in range(20)}) == 20
 
 
-def test_alone_where_no_launcher_says_otherwise(monkeypatch):
+def test_without_a_launcher_there_is_one_process(monkeypatch):
     for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"):
         monkeypatch.delenv(name, raising=False)
     alone = launched_processes()
@@ -102,7 +102,7 @@ def test_two_processes_follow_the_loss_curve_of_one(tmp_path, tiny, display):
     assert all(np.allclose(first[name], second[name], rtol=1e-9, atol=1e-11) for name in first)
 
 
-def test_a_mistake_ends_all_processes_with_one_sentence(tmp_path):
+def test_a_mistake_terminates_all_processes_with_one_line(tmp_path):
     result = mpiexec("train", "--data", "nowhere.txt", cwd=tmp_path)
     assert result.returncode != 0
     assert result.stderr.count("there is no file nowhere.txt") == 1

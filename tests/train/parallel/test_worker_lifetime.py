@@ -29,7 +29,7 @@ def process_and_item(model, item):
     return os.getpid(), item
 
 
-def test_nothing_stays_open(model):
+def test_no_descriptor_or_process_is_leaked(model):
     def descriptors():
         return len(os.listdir("/proc/self/fd"))
 
@@ -47,7 +47,7 @@ def test_nothing_stays_open(model):
     assert descriptors() <= before
 
 
-def test_an_executor_that_is_dropped_ends_its_workers_while_a_later_one_lives(model):
+def test_a_deleted_executor_stops_its_workers_while_another_exists(model):
     first, second = (ForkExecutor(model, 2) for _ in range(2))
     (_, (copy, *_)) = first.map(process_and_item, range(2))
     second.map(process_and_item, range(2))
@@ -63,7 +63,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 
 
 @pytest.mark.parametrize("number", [getattr(signal, name) for name in NAMES], ids=NAMES)
-def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, number):
+def test_workers_ignore_a_signal_to_all_processes_of_a_job(workers, number):
     processes = [process for process, *_ in workers.map(process_and_item, range(3))]
     caught = []
     previous = signal.signal(number, lambda number, frame: caught.append(number))
@@ -76,7 +76,7 @@ def test_a_signal_to_all_processes_of_a_job_is_left_to_the_first_one(workers, nu
     assert [process for process, *_ in workers.map(process_and_item, range(3))] == processes
 
 
-def test_a_signal_that_arrives_during_the_fork_does_not_end_the_worker(workers, monkeypatch):
+def test_a_signal_during_the_fork_does_not_terminate_the_worker(workers, monkeypatch):
     original = forks._Worker._main
 
     def live(self, serve):
@@ -112,7 +112,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("way", ["end", "kill", "interrupt"])
-def test_workers_end_with_the_first_process_whatever_ends_it(way):
+def test_workers_terminate_with_the_first_process(way):
     first = subprocess.Popen(
         [sys.executable, "-c", KILLED, way],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Arrays come back as they were, or not at all."""
+"""Serialized arrays round-trip, and damage is detected."""
 
 import json
 
@@ -13,7 +13,7 @@ from tinyattn.train.storage.arrays import (
 )
 
 
-def test_shapes_dtypes_and_values_survive_whatever_the_layout(random):
+def test_shapes_dtypes_and_values_round_trip_for_any_memory_layout(random):
     wide = random.normal(size=(3, 8)).astype(np.float32)
     arrays = {
         "transposed": np.array([[1.0, 2.0], [3.0, 4.0]]).T,
@@ -34,19 +34,19 @@ def test_shapes_dtypes_and_values_survive_whatever_the_layout(random):
 
 
 @pytest.mark.parametrize("value", [None, object(), lambda: 0, "text", [None, 1.0]])
-def test_what_is_no_array_of_numbers_is_refused_by_name(value):
+def test_a_value_that_is_not_an_array_of_numbers_is_an_error(value):
     with pytest.raises(TypeError, match="cannot save 'odd'"):
         arrays_to_bytes({"fine": np.zeros(3), "odd": value})
 
 
-def test_every_length_short_of_the_whole_is_damage(random):
+def test_every_truncation_is_detected(random):
     content = arrays_to_bytes({"w": random.normal(size=(2, 3)), "b": random.normal(size=3)})
     for length in range(len(content)):
         with pytest.raises(DamagedFileError, match=r"file\.x is damaged"):
             arrays_from_bytes(content[:length], "file.x")
 
 
-def test_every_flipped_bit_is_damage(random):
+def test_every_flipped_bit_is_detected(random):
     content = arrays_to_bytes({"w": random.normal(size=(2, 2)), "b": random.normal(size=1)})
     for position in range(len(content)):
         flipped = bytearray(content)
@@ -84,19 +84,19 @@ def with_header(content, change):
         lambda header: b'{"__metadata__":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
-def test_a_header_that_was_not_written_here_is_damage(change):
+def test_a_foreign_header_is_rejected(change):
     content = arrays_to_bytes({"w": np.zeros(3)})
     with pytest.raises(DamagedFileError, match=r"file\.x is damaged"):
         arrays_from_bytes(with_header(content, change), "file.x")
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_complex_arrays_are_refused_by_name(dtype):
+def test_complex_arrays_are_rejected(dtype):
     with pytest.raises(TypeError, match=f"cannot save 'w': .*{dtype}"):
         arrays_to_bytes({"w": np.zeros(3, dtype)})
 
 
-def test_arrays_of_another_state_are_refused():
+def test_arrays_of_another_state_are_rejected():
     content, other = arrays_to_bytes({"w": np.zeros(3)}), arrays_to_bytes({"w": np.ones(3)})
     digest = digest_of_arrays(content)
     arrays_from_bytes(content, "file.x", digest=digest)

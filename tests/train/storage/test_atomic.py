@@ -1,4 +1,4 @@
-"""A file or a set of files is the old one or the new one, whenever the writer dies."""
+"""Files and directories are replaced atomically: a killed writer leaves the old content or the new."""
 
 import errno
 import os
@@ -58,9 +58,7 @@ def test_a_directory_is_replaced_as_a_whole(tmp_path):
 
 
 @pytest.mark.parametrize("fail_at", range(1, 8))
-def test_a_failure_at_any_call_leaves_a_whole_state_and_the_next_write_works(
-    tmp_path, monkeypatch, fail_at
-):
+def test_a_failure_of_any_system_call_keeps_a_complete_state(tmp_path, monkeypatch, fail_at):
     path = tmp_path / "last"
     write_directory_atomic(path, {"a": "1", "b": "1"})
     with monkeypatch.context() as patch:
@@ -90,7 +88,7 @@ for number in itertools.count():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
-def test_sigkill_at_any_moment_leaves_files_that_belong_together(tmp_path, random):
+def test_sigkill_at_any_moment_leaves_a_consistent_directory(tmp_path, random):
     path = tmp_path / "last"
     for _ in range(6):
         writer = subprocess.Popen(
@@ -121,7 +119,7 @@ def failing(error, times, function):
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
-def test_a_file_system_that_cannot_sync_is_written_to_all_the_same(tmp_path, monkeypatch, number):
+def test_a_file_system_without_fsync_is_supported(tmp_path, monkeypatch, number):
     error = OSError(number, os.strerror(number))
     monkeypatch.setattr(atomic.os, "fsync", failing(error, 100, os.fsync))
     write_atomic(tmp_path / "file", "content")
@@ -129,7 +127,7 @@ def test_a_file_system_that_cannot_sync_is_written_to_all_the_same(tmp_path, mon
     assert listing(tmp_path) == ["file", "last"]
 
 
-def test_an_error_of_the_disk_has_a_path(tmp_path, monkeypatch):
+def test_an_os_error_has_a_file_name(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic.os, "fsync", failing(OSError(errno.EIO, "I/O error"), 1, os.fsync))
     with pytest.raises(OSError) as caught:
         write_atomic(tmp_path / "file", "content")
@@ -137,7 +135,7 @@ def test_an_error_of_the_disk_has_a_path(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["replace", "rename"])
-def test_a_file_that_is_held_for_a_moment_is_tried_again(tmp_path, monkeypatch, name):
+def test_renaming_a_file_in_use_is_retried(tmp_path, monkeypatch, name):
     pauses = []
     monkeypatch.setattr(atomic.time, "sleep", pauses.append)
     write_directory_atomic(tmp_path / "last", {"a": "1"})
@@ -149,7 +147,7 @@ def test_a_file_that_is_held_for_a_moment_is_tried_again(tmp_path, monkeypatch, 
     assert len(pauses) == 3 and sum(pauses) < 1
 
 
-def test_a_file_that_is_held_for_good_is_an_error(tmp_path, monkeypatch):
+def test_renaming_a_file_permanently_in_use_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic.time, "sleep", lambda pause: None)
     error = PermissionError(errno.EACCES, "Access is denied")
     monkeypatch.setattr(atomic.os, "replace", failing(error, 1000, os.replace))
@@ -159,7 +157,7 @@ def test_a_file_that_is_held_for_good_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and modes as POSIX has them")
-def test_a_link_stays_and_its_target_is_replaced_with_its_mode(tmp_path):
+def test_the_target_of_a_symbolic_link_is_replaced_and_keeps_its_mode(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     target, link = tmp_path / "elsewhere" / "page.html", tmp_path / "page.html"
     target.write_text("old")
@@ -175,7 +173,7 @@ def test_a_link_stays_and_its_target_is_replaced_with_its_mode(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="takes a named pipe")
-def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
+def test_a_device_or_pipe_is_written_to_not_replaced(tmp_path):
     # A pipe of its own: a device such as /dev/null would be lost to the machine if this failed.
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -192,7 +190,7 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links as POSIX has them")
-def test_a_directory_that_is_a_link_is_exchanged_where_it_points_to(tmp_path):
+def test_the_target_of_a_symbolic_link_to_a_directory_is_replaced(tmp_path):
     (tmp_path / "disk").mkdir()
     link = tmp_path / "last"
     link.symlink_to(tmp_path / "disk" / "state")
@@ -210,7 +208,7 @@ def test_a_directory_that_was_deleted_is_not_created_again(tmp_path):
     assert listing(tmp_path) == []
 
 
-def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
+def test_only_temporary_files_of_killed_writers_are_removed(tmp_path):
     write_directory_atomic(tmp_path / "best", {"a": "1"})
     write_directory_atomic(tmp_path / "last", {"a": "1"})
     os.rename(tmp_path / "last", tmp_path / ".last.old")  # killed between the two moves
@@ -224,6 +222,6 @@ def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
-def test_a_path_that_cannot_be_is_refused_in_one_sentence(path):
+def test_an_invalid_path_is_an_error(path):
     with pytest.raises(InputError, match="the path contains a"):
         write_atomic(path, "content")

@@ -1,4 +1,4 @@
-"""A run whose files were damaged loads exactly as it was saved, or is refused in one sentence."""
+"""A run with damaged files loads exactly as it was saved, or is rejected in one line."""
 
 import json
 import shutil
@@ -153,7 +153,7 @@ def _places(value):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_damaged_files_are_loaded_as_they_were_or_refused(saved, tmp_path, monkeypatch, part):
+def test_damaged_files_load_unchanged_or_are_rejected(saved, tmp_path, monkeypatch, part):
     first, others = saved
     path = tmp_path / "run"
     shutil.copytree(first, path)
@@ -182,7 +182,7 @@ def test_damaged_files_are_loaded_as_they_were_or_refused(saved, tmp_path, monke
 
 
 @pytest.mark.parametrize("name", FILES[3:])
-def test_a_file_of_another_state_or_run_is_refused_by_name(saved, tmp_path, name):
+def test_a_file_of_another_state_or_run_is_rejected(saved, tmp_path, name):
     first, others = saved
     for number, other in enumerate(others):
         path = tmp_path / f"run{number}"
@@ -193,7 +193,7 @@ def test_a_file_of_another_state_or_run_is_refused_by_name(saved, tmp_path, name
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "config.json"])
-def test_a_permuted_vocabulary_and_changed_settings_are_refused(saved, tmp_path, name):
+def test_a_permuted_vocabulary_and_changed_options_are_rejected(saved, tmp_path, name):
     path = tmp_path / "run"
     shutil.copytree(saved[0], path)
     content = json.loads((path / name).read_text())
@@ -209,7 +209,7 @@ def test_a_permuted_vocabulary_and_changed_settings_are_refused(saved, tmp_path,
             function(path)
 
 
-def test_settings_of_another_run_are_refused_by_option(saved, tmp_path):
+def test_options_of_another_run_are_rejected(saved, tmp_path):
     path = tmp_path / "run"
     shutil.copytree(saved[0], path)
     shutil.copy(saved[1][0] / "config.json", path)
@@ -230,7 +230,7 @@ def without_digests(path):
         file.write_text(json.dumps(content))
 
 
-def test_a_run_written_before_there_were_digests_goes_on_with_one_notice(saved, tmp_path):
+def test_a_run_without_digests_resumes_with_one_warning(saved, tmp_path):
     path = tmp_path / "run"
     shutil.copytree(saved[0], path)
     expected = everything(path)
@@ -263,7 +263,7 @@ def test_a_run_written_before_there_were_digests_goes_on_with_one_notice(saved, 
     "key", ["step", "best_loss", "smoothed_loss", "corpus", "random", "optimizer"]
 )
 @pytest.mark.filterwarnings("ignore::tinyattn.train.storage.errors.RunWarning")
-def test_a_state_without_a_digest_that_holds_nonsense_is_one_sentence(saved, tmp_path, key, value):
+def test_an_invalid_state_without_digest_is_reported_in_one_line(saved, tmp_path, key, value):
     path = tmp_path / "run"
     shutil.copytree(saved[0], path)
     without_digests(path)
@@ -309,7 +309,7 @@ def test_an_option_added_to_a_preset_later_has_its_default_in_earlier_runs(tmp_p
     assert everything(path) == expected
 
 
-def test_a_file_that_lost_its_digest_is_no_old_file(saved, tmp_path):
+def test_a_file_whose_digest_was_removed_is_rejected(saved, tmp_path):
     for name in ("config.json", "last/state.json"):
         path = tmp_path / name.replace("/", "-")
         shutil.copytree(saved[0], path)

@@ -1,4 +1,4 @@
-"""One process trains a run at a time, from the first read or write on."""
+"""The file lock: one process trains a run at a time."""
 
 import multiprocessing
 import os
@@ -24,9 +24,7 @@ def contents(path):
 # ---- one after the other
 
 
-def test_a_run_that_is_trained_is_neither_begun_nor_resumed_and_not_touched(
-    tmp_path, tiny, display
-):
+def test_a_locked_run_is_neither_started_nor_resumed_nor_changed(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
     before = contents(tmp_path / "run")
     for function in (
@@ -40,7 +38,7 @@ def test_a_run_that_is_trained_is_neither_begun_nor_resumed_and_not_touched(
     resume(tmp_path / "run", {"steps": 16}).train(display)
 
 
-def test_a_resumption_that_is_refused_writes_nothing(tmp_path, tiny, display):
+def test_a_rejected_resumption_writes_nothing(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=2), tmp_path / "run").train(display)
     before = contents(tmp_path / "run")
     for options in ({"dim": 32}, {"data": str(tmp_path / "none.txt")}, {"steps": 2}):
@@ -50,7 +48,7 @@ def test_a_resumption_that_is_refused_writes_nothing(tmp_path, tiny, display):
     resume(tmp_path / "run").train(display)
 
 
-def test_a_trainer_that_is_dropped_gives_its_run_back(tmp_path, tiny):
+def test_a_deleted_trainer_unlocks_its_run(tmp_path, tiny):
     trainer = begin(make_config(tiny), tmp_path / "run")
     with pytest.raises(InputError, match="another process"):
         RunDirectory(tmp_path / "run").lock()
@@ -70,7 +68,7 @@ def _say_and_wait(pipe):
     pipe.recv()
 
 
-def test_a_forked_process_holds_no_lock(tmp_path):
+def test_a_forked_process_does_not_hold_the_lock(tmp_path):
     run = RunDirectory.create(tmp_path / "run", make_config(), CharVocabulary("ab"))
     there, here = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
@@ -86,7 +84,9 @@ def test_a_forked_process_holds_no_lock(tmp_path):
         process.join(TIMEOUT)
 
 
-def test_what_killed_processes_left_is_removed_when_the_run_is_locked(tmp_path, tiny, display):
+def test_temporary_files_of_killed_processes_are_removed_when_the_run_is_locked(
+    tmp_path, tiny, display
+):
     begin(make_config(tiny, snapshots=2, stop_after=2), tmp_path / "run").train(display)
     expected = set(contents(tmp_path / "run"))
     left = [".config.json.17.new", ".loss.png.17.new", "snapshots/.step-000015.safetensors.17.new"]
@@ -103,9 +103,7 @@ def test_what_killed_processes_left_is_removed_when_the_run_is_locked(tmp_path, 
 # ---- a directory that goes away
 
 
-def test_a_run_that_is_deleted_while_it_is_trained_ends_and_is_not_created_again(
-    tmp_path, tiny, display
-):
+def test_a_run_deleted_during_training_stops_and_is_not_created_again(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
 
     def delete():
@@ -118,7 +116,7 @@ def test_a_run_that_is_deleted_while_it_is_trained_ends_and_is_not_created_again
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_is_emptied_while_it_is_trained_is_whole_in_the_end(tmp_path, tiny, display):
+def test_a_run_emptied_during_training_is_complete_after_the_next_save(tmp_path, tiny, display):
     for name in ("begun", "resumed"):
         trainer = begin(
             make_config(tiny, stop_after=2 if name == "resumed" else None), tmp_path / name
@@ -139,7 +137,7 @@ def test_a_run_that_is_emptied_while_it_is_trained_is_whole_in_the_end(tmp_path,
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system tells no new path")
-def test_a_run_that_is_moved_while_it_is_trained_goes_on_where_it_is(tmp_path, tiny, display):
+def test_a_run_moved_during_training_is_saved_at_its_new_path(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
 
     def move():
@@ -155,7 +153,7 @@ def test_a_run_that_is_moved_while_it_is_trained_goes_on_where_it_is(tmp_path, t
     assert len(read_metrics(tmp_path / "moved" / "metrics.jsonl")) == 15 + 3
 
 
-def test_a_state_that_is_exchanged_while_it_is_read_is_read_again(tmp_path, tiny, display):
+def test_a_state_replaced_during_reading_is_read_again(tmp_path, tiny, display):
     begin(make_config(tiny, stop_after=5), tmp_path / "run").train(display)
     run = RunDirectory.open(tmp_path / "run")
     read, reads = type(run.path).read_bytes, []
@@ -227,7 +225,7 @@ def _resume(number, path):
     return trainer.step
 
 
-def test_of_processes_that_begin_in_one_directory_one_does(tmp_path, tiny):
+def test_of_several_processes_one_starts_a_run_in_a_directory(tmp_path, tiny):
     for attempt in range(3):
         path = tmp_path / str(attempt)
         answers = at_once(_begin, {**tiny, "steps": 2}, path)
@@ -240,7 +238,7 @@ def test_of_processes_that_begin_in_one_directory_one_does(tmp_path, tiny):
         assert [line["step"] for line in run.read_metrics() if "loss" in line] == [1, 2]
 
 
-def test_processes_that_begin_without_a_directory_get_one_each(tmp_path, tiny, monkeypatch):
+def test_processes_without_an_output_option_get_separate_directories(tmp_path, tiny, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answers = at_once(_begin, {**tiny, "steps": 2}, None, count=8)
     assert len(set(answers)) == 8 and not [a for a in answers if isinstance(a, str | InputError)]
@@ -249,9 +247,7 @@ def test_processes_that_begin_without_a_directory_get_one_each(tmp_path, tiny, m
         assert load_run(path).step == 2
 
 
-def test_of_processes_that_resume_a_run_one_does_and_each_step_is_done_once(
-    tmp_path, tiny, display
-):
+def test_of_several_processes_one_resumes_a_run(tmp_path, tiny, display):
     path = tmp_path / "run"
     begin(make_config(tiny, stop_after=1), path).train(display)
     step = 1

@@ -1,4 +1,4 @@
-"""What was measured can be read back, after a kill too."""
+"""Metrics can be read back, also after a kill."""
 
 import json
 
@@ -11,7 +11,7 @@ from tinyattn.train.storage.errors import DamagedFileError
 from tinyattn.train.storage.metrics import Metrics, read_metrics
 
 
-def test_lines_hold_what_was_measured_and_nothing_else(tmp_path):
+def test_lines_contain_finite_quantities_only(tmp_path):
     path = tmp_path / "metrics.jsonl"
     metrics = Metrics(path)
     metrics.append(1, loss=4.2, val_loss=None, grad_norm=float("inf"), learning_rate=1e-9)
@@ -19,7 +19,7 @@ def test_lines_hold_what_was_measured_and_nothing_else(tmp_path):
     assert json.loads(path.read_text()) == {"step": 1, "loss": 4.2, "learning_rate": 1e-9}
 
 
-def test_resumption_drops_the_steps_that_will_be_measured_again(tmp_path):
+def test_resumption_removes_lines_of_later_steps(tmp_path):
     path = tmp_path / "metrics.jsonl"
     metrics = Metrics(path)
     for step in range(1, 8):
@@ -33,7 +33,7 @@ def test_resumption_drops_the_steps_that_will_be_measured_again(tmp_path):
     assert [line["loss"] for line in read_metrics(path)] == [1, 2, 3, 4, 5, 60]
 
 
-def test_smoothing_does_not_start_from_zero_and_follows():
+def test_the_moving_average_is_not_biased_towards_zero():
     values = smooth([3.0] * 5 + [1.0] * 100)
     assert np.allclose(values[:5], 3.0)
     assert abs(values[-1] - 1.0) < 1e-3
@@ -51,7 +51,7 @@ def test_the_picture_is_a_png_even_before_any_evaluation(tmp_path):
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_line_that_is_no_text_is_left_out(tmp_path):
+def test_a_truncated_line_is_skipped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "loss": 4.0}\n\xff\xfe\n{"step": 2, "loss": 3.0}\n')
     assert [line["step"] for line in read_metrics(path)] == [1, 2]
@@ -67,7 +67,7 @@ def written(path, *losses):
     return marks
 
 
-def test_a_file_is_cut_off_where_a_state_was_saved(tmp_path):
+def test_a_file_is_truncated_at_the_mark_of_the_state(tmp_path):
     path = tmp_path / "metrics.jsonl"
     marks = written(path, 4.0, 3.0, 2.0)
     assert marks[-1]["bytes"] == path.stat().st_size
@@ -78,7 +78,7 @@ def test_a_file_is_cut_off_where_a_state_was_saved(tmp_path):
     assert [line["loss"] for line in read_metrics(path)] == [4.0, 3.0, 2.5]
 
 
-def test_a_file_that_is_not_what_it_was_when_the_state_was_saved_is_refused(tmp_path):
+def test_a_file_changed_since_the_state_was_saved_is_rejected(tmp_path):
     path = tmp_path / "metrics.jsonl"
     marks = written(path, 4.0, 3.0, 2.0)
     content = path.read_bytes()
@@ -104,14 +104,14 @@ def test_a_file_that_is_not_what_it_was_when_the_state_was_saved_is_refused(tmp_
         ('{"step": 2, "loss": 1' + "0" * 400 + "}", "'loss' must be a finite number"),
     ],
 )
-def test_a_value_that_was_not_measured_is_named_with_its_line(tmp_path, line, message):
+def test_an_invalid_value_is_reported_with_its_line(tmp_path, line, message):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1, "loss": 4.0}\n' + line + "\n")
     with pytest.raises(InputError, match=rf"metrics\.jsonl, line 2: {message}"):
         read_metrics(path)
 
 
-def test_a_line_nested_too_deeply_is_left_out(tmp_path):
+def test_a_line_nested_too_deeply_is_skipped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1, "loss": 4.0}\n' + "[" * 100_000 + "\n")
     assert [line["step"] for line in read_metrics(path)] == [1]

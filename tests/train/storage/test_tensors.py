@@ -1,4 +1,4 @@
-"""``ta.save`` and ``ta.load``: what is saved comes back, and what cannot be is said."""
+"""``ta.save`` and ``ta.load`` round-trip tensors, and report what they do not support."""
 
 import builtins
 import json
@@ -15,7 +15,7 @@ def path(tmp_path):
     return tmp_path / "x.safetensors"
 
 
-def test_tensors_come_back_as_they_were(path, random, device):
+def test_tensors_round_trip(path, random, device):
     state = {
         "matrix": ta.tensor(random.standard_normal((2, 3)), device=device).T,
         "flags": ta.tensor([True, False], device=device),
@@ -34,7 +34,7 @@ def test_tensors_come_back_as_they_were(path, random, device):
         assert np.array_equal(loaded[name].numpy(), expected)
 
 
-def test_a_model_and_its_optimizer_go_on(path, random):
+def test_a_model_and_its_optimizer_continue_after_loading(path, random):
     def made():
         model = ta.nn.Linear(2, 3)
         return model, ta.optim.AdamW(model.named_parameters(), lr=0.1)
@@ -59,7 +59,7 @@ def test_a_model_and_its_optimizer_go_on(path, random):
     assert np.array_equal(model.weight.numpy(), other.weight.numpy())
 
 
-def test_saving_replaces_the_old_file_and_leaves_nothing_beside_it(path):
+def test_saving_replaces_the_old_file_without_leftovers(path):
     ta.save({"x": ta.zeros(2)}, path)
     ta.save({"x": ta.ones(2)}, str(path))
     assert ta.load(path)["x"].tolist() == [1, 1]
@@ -77,13 +77,13 @@ def test_saving_replaces_the_old_file_and_leaves_nothing_beside_it(path):
         (lambda: {"x": np.ma.array([1.0], mask=[True])}, "masked array"),
     ],
 )
-def test_what_cannot_be_saved_is_said_and_nothing_written(path, state, words):
+def test_an_unsupported_value_is_an_error_and_nothing_is_written(path, state, words):
     with pytest.raises(TypeError, match=words):
         ta.save(state(), path)
     assert not path.exists()
 
 
-def test_a_damaged_file_is_refused(path, random):
+def test_a_damaged_file_is_rejected(path, random):
     ta.save({"x": ta.tensor(random.standard_normal(3))}, path)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -102,7 +102,7 @@ def written_elsewhere(path, kind, numbers):
     path.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
 
 
-def test_a_file_of_another_library_is_read(path):
+def test_a_file_of_another_library_is_loaded(path):
     numbers = np.array([1.0, 2.0], np.float16)
     written_elsewhere(path, "F16", numbers.tobytes())
     assert ta.load(path)["x"].tolist() == [1, 2]
@@ -111,7 +111,7 @@ def test_a_file_of_another_library_is_read(path):
         ta.load(path)
 
 
-def test_a_file_that_is_not_there_is_said_by_name(path):
+def test_a_missing_file_is_named_in_the_error(path):
     with pytest.raises(FileNotFoundError, match=r"x\.safetensors"):
         ta.load(path)
 
