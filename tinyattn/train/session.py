@@ -20,7 +20,8 @@ from .precision import check_precision
 from .storage.arrays import check_arrays, check_finite
 from .storage.errors import DamagedFileError, RunWarning
 from .storage.run_directory import RunDirectory
-from .trainer import Trainer, evaluated_step
+from .storage.states import evaluated_step
+from .trainer import Trainer
 
 # Independent random streams derived from the run's seed: a draw from one does not change the others.
 STREAMS = ("weights", "batches", "masks", "dropout", "samples")

@@ -19,6 +19,7 @@ from .parallel.mpi import rank_key
 from .reports import DisplayError, EvaluationReport, MovingAverage, StepReport, show
 from .storage.arrays import first_not_finite
 from .storage.metrics import Metrics
+from .storage.states import evaluated_step
 
 LOSS_STEPS = 20  # steps that the reported training loss is averaged over
 
@@ -385,11 +386,6 @@ class Trainer:
     def _snapshot(self, steps):
         if self.step in steps and self.processes.is_first:
             self.run.write_snapshot(self.step, self._finite_weights())
-
-
-def evaluated_step(state):
-    """The ``evaluated_step`` of a saved state; runs of earlier versions call it ``looked_at``, or have none."""
-    return state.get("evaluated_step", state.get("looked_at", state["step"]))
 
 
 def snapshot_steps(steps, count):

@@ -79,6 +79,11 @@ def parse_state(content):
     return values, None
 
 
+def evaluated_step(state):
+    """The ``evaluated_step`` of a saved state; runs of earlier versions call it ``looked_at``, or have none."""
+    return state.get("evaluated_step", state.get("looked_at", state["step"]))
+
+
 def check_manifest(manifest, config, vocabulary, state_path, run_path):
     """Compare a state's manifest with the run's configuration and vocabulary.
 
