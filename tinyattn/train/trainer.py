@@ -18,7 +18,7 @@ from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import rank_key
 from .reports import DisplayError, EvaluationReport, MovingAverage, StepReport, show
 from .storage.arrays import first_not_finite
-from .storage.metrics import Metrics
+from .storage.metrics import QUANTITIES, Metrics
 from .storage.states import evaluated_step
 
 LOSS_STEPS = 20  # steps that the reported training loss is averaged over
@@ -126,14 +126,8 @@ class Trainer:
             self._evaluate_if_due(display, should_stop)
             while self.step < end and not self.processes.any(should_stop()):
                 report = self.train_step()
-                metrics.append(
-                    report.step,
-                    loss=report.loss,
-                    learning_rate=report.learning_rate,
-                    grad_norm=report.grad_norm,
-                    tokens_per_second=report.tokens_per_second,
-                    seconds=report.seconds,
-                )
+                quantities = {name: getattr(report, name, None) for name in QUANTITIES}
+                metrics.append(report.step, **quantities)
                 show(display.step, report)
                 self._snapshot(snapshots)
                 self._evaluate_if_due(display, should_stop)
