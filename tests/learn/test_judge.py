@@ -13,6 +13,7 @@ from tinyattn.learn.exercise import PATH, Function, exercise
 from tinyattn.learn.judge import check, judge
 from tinyattn.mutation.mutants import mutants
 
+from . import student_answers
 from .right_answers import RIGHT
 from .wrong_answers import FREE, WRONG
 
@@ -79,6 +80,23 @@ def test_nine_of_ten_small_changes_to_answers_in_other_forms_get_a_name_or_a_tru
     assert len(diagnoses) > 250 and all(diagnoses)
     empty = [text for text in diagnoses if _says_nothing(text)]
     assert len(empty) <= 0.1 * len(diagnoses), len(empty) / len(diagnoses)
+
+
+def test_wrong_answers_written_without_the_tables_are_wrong_and_nine_of_ten_get_a_name_or_a_true_part():
+    verdicts = {
+        answer.__name__: judge(PARTS[name], answer) for name, answer in student_answers.WRONG
+    }
+    assert not [name for name, verdict in verdicts.items() if verdict.passed]
+    empty = [name for name, verdict in verdicts.items() if _says_nothing(verdict.diagnosis)]
+    assert len(empty) <= 0.1 * len(verdicts), empty
+    written = collections.Counter(EXERCISES[name] for name, _ in student_answers.WRONG)
+    for name in PATH:
+        assert written[name] >= (3 if isinstance(exercise(name).parts[0], Function) else 6), name
+
+
+def test_a_difference_in_some_samples_only_is_no_relation_to_the_cotangent():
+    verdict = judge(PARTS["embedding_vjp"], student_answers.embedding_first_occurrence)
+    assert "is right for embedding" in verdict.diagnosis and "multiple of" not in verdict.diagnosis
 
 
 def _says_nothing(text):

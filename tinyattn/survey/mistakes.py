@@ -460,6 +460,11 @@ CHANGES = {
                 "the normal density is exp(-x^2 / 2) / sqrt(2 pi)",
             ),
             "subtracts the density term": ("+ x * density", "- x * density", _MINUS_SIGN),
+            "is that of ReLU": (
+                "(cumulative + x * density)",
+                "(x > 0)",
+                "GELU is smooth: its slope is 1/2 at 0, and below 0 for some negative x",
+            ),
             "lacks the cotangent": ("return g * (", "return (g**0) * (", _NO_G),
             "is a thousandth too large": ("return g *", "return 1.001 * g *"),
         }

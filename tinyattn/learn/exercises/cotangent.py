@@ -113,6 +113,12 @@ EXERCISE = Exercise(
                     lambda vjp, outputs, inputs: our_jacobian(vjp, outputs, inputs).T,
                     "vjp of output i's unit vector is row i",
                 ),
+                "keeps the diagonal only": (
+                    lambda vjp, outputs, inputs: (
+                        our_jacobian(vjp, outputs, inputs) * np.eye(outputs, inputs)
+                    ),
+                    "vjp of output i's unit vector is all of row i",
+                ),
                 "has the same row everywhere": (
                     lambda vjp, outputs, inputs: np.array([vjp(np.ones(outputs))] * outputs),
                     "a cotangent of ones adds up all rows; a single 1 picks one of them",

@@ -1,4 +1,4 @@
-"""The walk back itself: in which order the operations are undone, and what happens where cotangents meet."""
+"""The backward pass of a graph: the order of the operations, and the accumulation of cotangents."""
 
 from types import SimpleNamespace
 
@@ -7,19 +7,20 @@ import numpy as np
 from ..exercise import Exercise, Function
 
 WORDS = """
-The walk back
+The walk back through the graph
 
-Now the engine itself. A forward pass was recorded as a list of operations, in the order in which they ran. Each has
-    op.inputs    the names of its inputs, such as ("a", "b"); a name may stand there twice, as in a * a
-    op.output    the name of its output; every operation has a new one
+The engine itself. A forward pass was recorded as a list of operations, in the order in which they ran. Each has
+    op.inputs    the names of its inputs, such as ("a", "b"); a name may occur twice, as in a * a
+    op.output    the name of its output; each operation has a new one
     op.vjp       a function of the cotangent of the output: a tuple, the cotangent of each input
-Names are strings. What no operation made is an input of the whole, such as a parameter.
+Names are strings. A name that is no operation's output is an input of the graph, such as a parameter.
 
 backward(operations, output, g) returns the gradients: a dict with the cotangent of every name that `output` depends on,
 `output` itself included, given that its own is g. A name that `output` does not depend on is not in it.
 
-Three things go wrong here, in published engines too: the order, what happens to a value that is used twice, and who
-owns an array. A vjp may return the very array it was given, once or twice (addition does): never write into it.
+Three things go wrong here, in published engines too: the order, the accumulation for a value that is used twice, and
+the ownership of arrays. A vjp may return the array that it was given, once or twice (addition does): never write into
+it.
 """
 
 
@@ -40,7 +41,7 @@ def our_backward(operations, output, g):
     gradients = {output: g}
     for op in reversed(operations):
         if op.output not in gradients:
-            continue  # nothing that the output depends on came of it
+            continue  # the output does not depend on it
         for name, cotangent in zip(op.inputs, op.vjp(gradients[op.output])):
             gradients[name] = gradients[name] + cotangent if name in gradients else cotangent
     return gradients
@@ -149,8 +150,8 @@ def _in_place(operations, output, g):
     return gradients
 
 
-def _before_all_has_arrived(operations, output, g):
-    """Depth first, with what has arrived so far sent on again each time."""
+def _before_it_is_complete(operations, output, g):
+    """Depth first, passing on the sum so far each time."""
     made = {op.output: op for op in operations}
     gradients = {}
 
@@ -171,12 +172,21 @@ def _without_the_output(operations, output, g):
     return gradients
 
 
+def _without_intermediate_values(operations, output, g):
+    gradients = our_backward(operations, output, g)
+    return {
+        name: gradient
+        for name, gradient in gradients.items()
+        if name not in {op.output for op in operations}
+    }
+
+
 def _from_ones(operations, output, g):
     return our_backward(operations, output, np.ones_like(g))
 
 
 EXERCISE = Exercise(
-    title="The walk back",
+    title="The walk back through the graph",
     minutes=30,
     words=WORDS,
     imports="from types import SimpleNamespace\n\nimport numpy as np\n",
@@ -188,34 +198,37 @@ EXERCISE = Exercise(
             mistakes={
                 "goes through the operations in the order in which they ran": (
                     _in_forward_order,
-                    "an operation's cotangent is known only once all that used its output has been undone: last "
-                    "first",
+                    "an operation's vjp may be called after every operation that uses its output was processed: reverse "
+                    "order",
                 ),
                 "overwrites where cotangents meet": (
                     _overwriting,
-                    "a value that is used twice moves the loss in two ways, which add up",
+                    "a value that is used twice affects the loss in two ways: its cotangents add up",
                 ),
                 "keeps the first cotangent where several meet": (
                     _keeping_the_first,
-                    "a value that is used twice moves the loss in two ways, which add up",
+                    "a value that is used twice affects the loss in two ways: its cotangents add up",
                 ),
                 "counts an input once that an operation has twice": (
                     _once_for_each_operation,
-                    "in a * a both factors are a: two cotangents come back, and add up like any others",
+                    "in a * a both factors are a: vjp returns two cotangents, which add up like any others",
                 ),
                 "adds in place into an array that it does not own": (
                     _in_place,
                     "the vjp of an addition returns the same array twice: += on one changes the other, and the "
                     "cotangent of the output with it",
                 ),
-                "sends on what has arrived before all has": (
-                    _before_all_has_arrived,
-                    "an operation is undone once, when its whole cotangent is there; otherwise the first part "
-                    "counts twice",
+                "passes a cotangent on before it is complete": (
+                    _before_it_is_complete,
+                    "each vjp is called once, with the complete cotangent; otherwise the first part counts twice",
                 ),
                 "leaves out the output itself": (
                     _without_the_output,
                     "the output depends on itself, with the cotangent g",
+                ),
+                "leaves out what operations computed": (
+                    _without_intermediate_values,
+                    "the cotangent of an intermediate value is asked for too",
                 ),
                 "begins with ones": (_from_ones, "the cotangent of the output is given: g"),
             },
@@ -223,11 +236,11 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "When may an operation's vjp be called? What must be known, and by whom is it made known?",
-        "The operations are listed in the order in which they ran: every input was made before it was used. In which "
-        "order has, for each of them, everything that used its output already been undone?",
-        "When a cotangent arrives for a name that has one already, what happens to the two? Why is `a = a + b` "
-        "safe there and `a += b` not? What if nothing has arrived for an operation at all?",
+        "When may the vjp of an operation be called? Which cotangent must be complete, and what completes it?",
+        "The operations are listed in the order in which they ran: every input was computed before it was used. In "
+        "which order is, for each operation, everything that uses its output processed before it?",
+        "If a name already has a cotangent and another one is computed, what happens to the two? Why is `a = a + b` "
+        "safe there and `a += b` not? What if an operation's output has no cotangent at all?",
     ),
     try_it=try_it,
 )
