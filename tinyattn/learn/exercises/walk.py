@@ -198,8 +198,7 @@ EXERCISE = Exercise(
             mistakes={
                 "goes through the operations in the order in which they ran": (
                     _in_forward_order,
-                    "an operation's vjp may be called after every operation that uses its output was processed: reverse "
-                    "order",
+                    "an operation's vjp is called after those of all operations that use its output: reverse order",
                 ),
                 "overwrites where cotangents meet": (
                     _overwriting,
