@@ -77,3 +77,19 @@ def test_float32_stays_float32_in_both_directions(name, device):
     y = getattr(ta, name)(*[x, 2.0][: 1 if name in UNARY else 2])
     (g,) = ta.grad(y.sum(), x)
     assert y.dtype == g.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "float32")])
+@pytest.mark.parametrize("operation", [ta.add, ta.sub, ta.mul, ta.div, ta.power, ta.maximum])
+def test_gradients_of_mixed_dtypes_are_as_accurate_as_those_of_the_wider_dtype(operation, dtypes):
+    random = np.random.default_rng(0)
+    arrays = [random.uniform(0.01, 3, 50).astype(dtype) for dtype in dtypes]
+    cotangent = random.standard_normal(50)
+    gradients = []
+    for inputs in (arrays, [array.astype("float64") for array in arrays]):
+        tensors = [ta.tensor(array, requires_grad=True) for array in inputs]
+        operation(*tensors).backward(ta.tensor(cotangent))
+        gradients.append([tensor.grad.numpy() for tensor in tensors])
+    for mixed, wide, dtype in zip(*gradients, dtypes):
+        assert mixed.dtype == dtype
+        np.testing.assert_allclose(mixed, wide, rtol=4 * np.finfo(dtype).eps)

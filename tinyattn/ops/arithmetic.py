@@ -125,7 +125,8 @@ def power_vjp_x(g, _out, x, y):
     if isinstance(y, (int, float)):
         return g * y * x ** (y - 1) if y != 0 else g * 0
     xp = array_namespace(g, x, y)
-    exponent = xp.where((x == 0) & (y == 0), 1, y)  # 0 * 0^(-1) would be NaN
+    # 0 * 0^(-1) would be NaN. In the dtype of g, so that y - 1 is not rounded to a narrower dtype of y.
+    exponent = xp.where((x == 0) & (y == 0), xp.ones_like(g), y)
     return g * y * x ** (exponent - 1)
 
 
@@ -135,7 +136,10 @@ def power_vjp_y(g, out, x, _y):
     if isinstance(x, (int, float)):
         return g * out * (math.log(x) if x > 0 else math.nan) if x != 0 else xp.zeros_like(g)
     at_zero = x == 0  # out may be infinite there, and its product with log 0 NaN
-    return g * xp.where(at_zero, 0, out) * xp.log(xp.where(at_zero, 1, x))
+    base = xp.where(
+        at_zero, xp.ones_like(g), x
+    )  # in the dtype of g, which may be wider than that of x
+    return g * xp.where(at_zero, 0, out) * xp.log(base)
 
 
 @primitive

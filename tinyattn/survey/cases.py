@@ -370,6 +370,7 @@ CASES = {
         case(*_LONGER, None, window=3, global_tokens=0, causal=True, scale=0.6),
         case(*_LONGER, None, window=4, global_tokens=2, causal=True, scale=0.6),
         case(*_LONGER, boolean(1, 7), window=4, global_tokens=1, causal=False, scale=0.6),
+        case(*[normal(12, 2)] * 3, None, window=5, global_tokens=0, causal=False, scale=0.6),
     ],
     "ring_attention": [
         *[

@@ -7,8 +7,6 @@ covers several mutants with the same reason.
 import re
 
 EQUIVALENT = {
-    "ops.arithmetic.power_vjp_x: exponent = xp.where((x == 0) & (y == 0), 1, y)"
-    "  ->  exponent = xp.where((x == 0) & (y == 0), 2, y)": "0 * 0**0 and 0 * 0**1 are both 0",
     "ops.exponential.sqrt_vjp: return xp.where(unused, 0, g / xp.where(unused, 1, 2 * y))"
     "  ->  return xp.where(unused, 0, g / xp.where(unused, 2, 2 * y))": "there g is 0",
     "ops.reductions.std_vjp: inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 1, y))"
@@ -25,8 +23,8 @@ EQUIVALENT = {
 
 PATTERNS = {
     r"ops\.activations\.gelu_vjp: .*-40\), 40\)  ->  .*": "the density is 0 from a little above 38 on",
-    r"ops\.arithmetic\.power_vjp_y: .*where\(at_zero, [01], .*where\(at_zero, 1, .*where\(at_zero, .*": (
-        "one of the two factors is 0 there, and the other finite"
+    r"ops\.arithmetic\.power_vjp_y: .*where\(at_zero, 0, out.*  ->  .*where\(at_zero, 1, out.*": (
+        "its factor log(1) is 0 there"
     ),
     r"(ops|kernels\.cpu)\.(log_)?softmax\..* > 0\.5.*  ->  .* > 0\.85.*": (
         "a probability below 0.85 has lost less than three bits of its difference from 1"
@@ -52,8 +50,14 @@ PATTERNS = {
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
         "a product with one-hot rows and a sum of sorted rows are the same"
     ),
-    r"attention\.window\.Band\.__init__: block = max\(window - 1 - after, after, 1\)  ->  .*, 2\)": (
-        "a block may be longer than the window"
+    r"attention\.window\.Band\.__init__: block = max\(window - 1 - after, after, 1\)  ->  "
+    r".*(, 2|window - 1 \+ after, after, 1|window - 1, after, 1)\)": "a block may be longer than the window",
+    r"attention\.window\.Band\.__init__: neighbours = .*  ->  neighbours = \(-1, 0, 2\).*": (
+        "a shift is by one block, in the direction of the sign"
+    ),
+    r"attention\.window\.Band\.__init__: after = .*// 3": "a block may be longer than the window",
+    r"attention\.window\.Band\.__init__: block, neighbours, global_tokens = \(length, \(0,\), 0\)  ->  .*, 1\)": (
+        "in one block, the first key may be a shared or a local one"
     ),
     r"kernels\.portable\.attention\._key_tiles: if causal and keys\.(start|stop).*": (
         "a tile that the mask hides or shows as a whole may be computed with the mask as well"
