@@ -29,10 +29,10 @@ def weights_of(scores, way):
     if way == "before":
         return ta.softmax(ta.where(visible, scores, -math.inf))
     weights = ta.where(visible, ta.softmax(scores), 0.0)
-    return weights / weights.sum(axis=-1, keepdims=True) if way == "renormalised" else weights
+    return weights / weights.sum(axis=-1, keepdims=True) if way == "renormalized" else weights
 
 
-WAYS = ("before", "after", "renormalised")
+WAYS = ("before", "after", "renormalized")
 
 
 def measure_leak(way, length=6, head_dim=8, seed=0):
@@ -91,10 +91,10 @@ def loss_on_random_bits(way, steps, length=6, seed=0):
         return losses(4000).numpy().mean(axis=0)
 
 
-def renormalised_far_above(gap):
+def renormalized_far_above(gap):
     """The first row of weights, for both masks, if a future score is ``gap`` above the visible one."""
     scores = ta.tensor([[0.0, gap], [0.0, 0.0]])
-    return {way: weights_of(scores, way).numpy()[0] for way in ("before", "renormalised")}
+    return {way: weights_of(scores, way).numpy()[0] for way in ("before", "renormalized")}
 
 
 @example
@@ -115,20 +115,20 @@ def main(run):
 
     print("\nfirst row, if the masked score is above the visible one:\n")
     for gap in (10.0, 200.0):
-        rows = renormalised_far_above(gap)
+        rows = renormalized_far_above(gap)
         print(f"by {gap:3.0f}   " + "   ".join(f"{way} {row}" for way, row in rows.items()))
 
-    before, after, renormalised = leaks.values()
-    for kept in (before, renormalised):
+    before, after, renormalized = leaks.values()
+    for kept in (before, renormalized):
         assert np.abs(kept["row sums"] - 1).max() < 1e-12
         assert kept["change"].max() < 1e-12 and kept["future gradient"] < 1e-12
-    assert np.abs(renormalised["weights"] - before["weights"]).max() < 1e-12
+    assert np.abs(renormalized["weights"] - before["weights"]).max() < 1e-12
     assert (after["row sums"][:-1] < 0.97).all()
     assert after["change"].min() > 1e-3 and after["future gradient"] > 1e-2
     assert losses["before"].min() > 0.65
     assert losses["after"].min() < 0.5
-    assert np.isnan(renormalised_far_above(200.0)["renormalised"][0])
-    assert renormalised_far_above(200.0)["before"].tolist() == [1.0, 0.0]
+    assert np.isnan(renormalized_far_above(200.0)["renormalized"][0])
+    assert renormalized_far_above(200.0)["before"].tolist() == [1.0, 0.0]
 
     figure, axes = run.figure(1, 3)
     for panel, way in zip(axes, WAYS[:2]):

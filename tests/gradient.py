@@ -1,6 +1,6 @@
 """An independent check of gradients: central differences in float64 against one random cotangent.
 
-Deliberately no relation to ``tinyattn.gradcheck``: whatever that gets wrong, this does not share.
+Independent of ``tinyattn.gradcheck``, so that an error of the checker cannot hide an error of a rule.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ TOLERANCE = {1: 1e-7, 2: 1e-6}
 
 
 def check_gradient(fn, *host_arrays, device="cpu", order=2, seed=0):
-    """Hold the gradients of ``fn`` against central differences, coordinate by coordinate.
+    """Compare the gradients of ``fn`` with central differences, coordinate by coordinate.
 
     ``fn`` takes one float64 tensor for each host array and returns a tensor of any shape. Its
     output is contracted with a fixed random cotangent: with a cotangent of ones, softmax or

@@ -13,7 +13,7 @@ cases = importlib.import_module("benchmarks.peers.gradient_cases")
 @pytest.mark.parametrize(
     "verdict, chosen", [("right", cases.right_cases), ("wrong", cases.wrong_cases)]
 )
-def test_the_checker_tells_right_from_wrong_at_every_scale(verdict, chosen):
+def test_right_and_wrong_gradients_have_their_verdict_at_every_scale(verdict, chosen):
     given = chosen()
     assert len(given) == 50
     for case in given:

@@ -49,15 +49,15 @@ def nearest(word, names, cutoff=0.6):
     >>> nearest("lr", ["layers", "learning-rate"]), nearest("temp", ["temperature"])
     (['learning-rate'], ['temperature'])
     """
-    word = _normalised(word)
-    by_key = {_normalised(name): name for name in names}
+    word = _normalized(word)
+    by_key = {_normalized(name): name for name in names}
     initials = [name for key, name in by_key.items() if "-" in key and word == _initials(key)]
     prefixed = [name for key, name in by_key.items() if len(word) > 1 and key.startswith(word)]
     close = difflib.get_close_matches(word, by_key, n=3, cutoff=cutoff)
     return list(dict.fromkeys([*initials, *prefixed, *(by_key[key] for key in close)]))
 
 
-def _normalised(name):
+def _normalized(name):
     return name.lower().replace("_", "-")
 
 

@@ -16,7 +16,7 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     """Convert logits to the probabilities of the next character.
 
     The logits are divided by the temperature. Then top-k keeps the k largest, and top-p (nucleus sampling, Holtzman et
-    al. 2020) keeps the smallest set whose total probability reaches p. The rest is normalised.
+    al. 2020) keeps the smallest set whose total probability reaches p. The rest is normalized.
 
     Args:
         logits: NumPy array (..., vocabulary), finite or -inf (an excluded character).
@@ -91,7 +91,7 @@ def _check_logits(logits):
 def draw(p, random):
     """Draw one id from each distribution in ``p``, float64 (..., vocabulary), by inverse transform sampling.
 
-    The cumulative sum is normalised by its total, so that rounding errors in ``p`` are harmless. Ids with probability
+    The cumulative sum is normalized by its total, so that rounding errors in ``p`` are harmless. Ids with probability
     0 are never drawn.
 
     >>> int(draw(np.array([0.0, 1.0, 0.0]), Random(0)))

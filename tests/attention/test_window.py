@@ -99,7 +99,7 @@ def test_infinite_scores_share_the_weight_as_in_dense_attention(causal, device):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_an_infinite_key_beside_the_padding_of_the_last_block_leaves_the_gradients_finite(
+def test_an_infinite_key_next_to_the_padding_of_the_last_block_leaves_the_gradients_finite(
     causal, device
 ):
     q, k, v = np.ones((13, 1)), np.zeros((13, 1)), np.arange(13.0)[:, None]

@@ -29,7 +29,7 @@ def test_1000_training_steps_without_the_garbage_collector_keep_memory_flat():
             optimizer.step()
         return loss.item()
 
-    first = steps(20)  # caches fill, and optimiser states are made
+    first = steps(20)  # caches fill, and optimizer states are made
     gc.collect()
     gc.disable()
     try:

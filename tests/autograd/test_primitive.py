@@ -416,7 +416,9 @@ def test_a_view_of_an_array_that_is_no_tensor_is_a_copy(leaf, device):
     assert x.grad.tolist() == [4, 9] and view.tolist() == [4, 9]
 
 
-def test_numbers_in_a_sequence_are_float32_beside_integers_and_else_as_the_others(leaf, device):
+def test_numbers_in_a_sequence_are_float32_with_integers_and_otherwise_of_the_dtype_of_the_tensors(
+    leaf, device
+):
     rows = [[1.0, 2.0], [3.0, 4.0]]
     assert ta.embedding(ta.tensor([0, 1], device=device), rows).dtype == np.float32
     assert (leaf([1.0, 2.0], np.float64) * [0.1, 0.2]).tolist() == [0.1, 0.4]

@@ -77,9 +77,9 @@ def test_every_function_that_the_library_calls_is_in_the_namespace():
 
 
 def test_elementwise_functions_are_ufuncs_in_cupy(cupy):
-    generalised = type(cupy.matmul)
+    generalized = type(cupy.matmul)
     for name in strict_namespace.UFUNCS:
-        assert isinstance(getattr(cupy, name), (cupy.ufunc, generalised)), name
+        assert isinstance(getattr(cupy, name), (cupy.ufunc, generalized)), name
 
 
 def test_every_method_of_a_strict_array_is_one_of_cupy(cupy):

@@ -1,4 +1,4 @@
-"""Hard cases CK of modules and optimisers: what is saved comes back, and copies are copies."""
+"""Hard cases CK of modules and optimizers: what is saved comes back, and copies are copies."""
 
 import copy
 

@@ -78,7 +78,9 @@ def test_DM_07_the_exponent_has_a_gradient_where_the_power_has_one(leaf, equals)
         equals(p.grad, expected, decimals=8)
 
 
-def test_DM_07_a_negative_base_keeps_its_gradient_beside_the_exponents_nan(leaf, equals):
+def test_DM_07_a_negative_base_has_a_finite_gradient_although_that_of_the_exponent_is_nan(
+    leaf, equals
+):
     base, p = leaf(-2.0), leaf(2.0)
     with np.errstate(invalid="ignore"):
         (base**p).backward()

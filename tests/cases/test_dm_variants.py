@@ -41,7 +41,7 @@ def test_DM_16_the_variant_is_part_of_the_checkpoint_and_honoured(tmp_path, acti
     assert np.array_equal(logits(loaded.model), logits(model))
 
 
-def test_DM_16_the_two_variants_differ_and_neither_stands_in_for_the_other(tmp_path):
+def test_DM_16_the_two_variants_differ_and_neither_replaces_the_other(tmp_path):
     run, model = saved(tmp_path / "run", "gelu")
     config = make_config(SMALL, activation="gelu_tanh")
     other = make_model(config, 3, ta.backend.Random(0)).eval()

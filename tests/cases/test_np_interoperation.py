@@ -78,7 +78,7 @@ def test_NP_02_a_host_array_meets_a_tensor_on_the_host_only(leaf, device):
             operation()
 
 
-def test_NP_04_tensors_are_told_apart_by_identity(leaf, equals):
+def test_NP_04_tensors_are_compared_by_identity(leaf, equals):
     a, b = leaf([1, 1]), leaf([1, 1])
     (a.sum() + 2 * b.sum()).backward()
     equals(a.grad, [1, 1])

@@ -57,7 +57,7 @@ def test_SA_07_top_p_of_0_keeps_one_and_of_1_keeps_all(equals):
             sample_probabilities(np.log(p), top_p=top_p)
 
 
-def test_SA_08_float32_probabilities_are_normalised_in_float64():
+def test_SA_08_float32_probabilities_are_normalized_in_float64():
     third = np.float32([1 / 3] * 3)
     assert abs(third.astype(np.float64).sum() - 1) > 1.49e-8  # what NumPy's choice refuses
     p = sample_probabilities(np.log(third))

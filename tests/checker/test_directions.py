@@ -64,7 +64,7 @@ def test_six_wrong_elements_of_many_are_more_than_five(random):
         gradcheck((np.sin, wrong_at(errors)), [random.standard_normal(1000)], mode="fast")
 
 
-def test_a_wrong_gradient_beside_a_huge_one_is_found(random):
+def test_a_wrong_gradient_next_to_a_huge_one_is_found(random):
     """The first argument contributes a hundred million times more to the slope."""
     inputs = [random.standard_normal(50), random.standard_normal(50)]
 

@@ -61,7 +61,7 @@ def test_the_verdict_is_in_error_bars(random):
     assert text == "analytic 0.53, numeric 0.5123 +- 3e-11: off by 6e+08 error bars, factor 1.03455"
 
 
-def test_where_rounding_hides_a_millionth_it_cannot_be_told():
+def test_the_verdict_is_cannot_tell_where_rounding_hides_a_relative_error_of_1e_6():
     """A slope of 1e-7 on top of values of a million."""
 
     def forward(x):

@@ -100,7 +100,7 @@ def test_a_smooth_function_has_no_kink_even_where_its_slope_vanishes(f):
     assert kink_at(slope_of(line(f, 0.0))) is None
 
 
-def test_a_kink_beside_the_point_is_none():
+def test_a_kink_near_the_point_is_not_reported():
     assert kink_at(slope_of(line(np.abs, 3e-5))) is None
 
 

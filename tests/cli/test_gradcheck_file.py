@@ -93,12 +93,12 @@ def test_a_wrong_pair_gives_status_1_and_the_command_that_shows_it_again(rule, c
     )
 
 
-def test_what_cannot_be_told_gives_status_3(rule, call):
+def test_the_verdict_cannot_tell_gives_status_3(rule, call):
     answer = call("gradcheck", "rule.py:rounded,rounded_backward", "--inputs", "2")
     assert answer.status == 3 and "cannot tell" in answer.output
 
 
-def test_a_gradient_in_low_precision_is_told_in_units_in_the_last_place(rule, call):
+def test_the_error_of_a_low_precision_gradient_is_in_units_in_the_last_place(rule, call):
     answer = call("gradcheck", "rule.py:softmax,softmax_backward", "--inputs", "3x4:float32")
     assert answer.status == 0
     assert "note: inputs[0]: float32 gradient: " in answer.output and " ulp" in answer.output
@@ -193,12 +193,12 @@ def refuse_file(call):
         ("def f(x):\n    return g(x)\n\n\nb = lambda g, x: g\n", "broken.py:2: NameError"),
     ],
 )
-def test_an_error_in_the_file_is_told_with_its_line(tmp_path, refuse, source, told):
+def test_an_error_in_the_file_is_reported_with_its_line(tmp_path, refuse, source, told):
     (tmp_path / "broken.py").write_text(source)
     assert told in refuse("gradcheck", "broken.py:f,b", "--inputs", "3")
 
 
-def test_files_beside_it_can_be_imported(rule, call):
+def test_files_of_the_same_directory_can_be_imported(rule, call):
     (rule / "more.py").write_text("from rule import softmax, softmax_backward as back\n")
     assert call("gradcheck", "more.py:softmax,back", "--inputs", "2x3").status == 0
 
@@ -255,7 +255,7 @@ def test_a_wrong_backward_pass_has_no_mutation_score(rule, call):
     assert answer.status == 1 and "worst at    [0, 1]" in answer.output
 
 
-def test_functions_of_pytorch_and_tinyattn_are_told_from_the_file(tmp_path, call):
+def test_functions_of_pytorch_and_tinyattn_are_recognized_from_the_file(tmp_path, call):
     (tmp_path / "ours.py").write_text(
         "import tinyattn as ta\n\n\ndef f(x, w):\n    return ta.softmax(x @ w)\n"
     )
@@ -313,7 +313,7 @@ def f(x):
 """
 
 
-def test_functions_of_jax_are_told_from_the_file(tmp_path, call):
+def test_functions_of_jax_are_recognized_from_the_file(tmp_path, call):
     jax = pytest.importorskip("jax")
     try:
         (tmp_path / "with_jax.py").write_text(JAX)

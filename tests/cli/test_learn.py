@@ -49,8 +49,8 @@ def test_a_mistake_of_the_users_is_a_sentence(refuse, words, said):
     assert said in refuse("learn", *words)
 
 
-def test_help_says_with_whose_rights_the_file_runs(call):
-    assert "with your rights" in " ".join(call("learn", "--help").output.split())
+def test_help_says_with_which_permissions_the_file_runs(call):
+    assert "with your permissions" in " ".join(call("learn", "--help").output.split())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -224,7 +224,7 @@ def test_a_full_disk_is_reported_in_one_line_and_keeps_the_old_state(
     plain = atomic._write_through
 
     def full(path, content):
-        # The system itself says that there is no space left, for the optimiser's file only.
+        # The system itself says that there is no space left, for the optimizer's file only.
         plain("/dev/full" if path.name == "optimizer.safetensors" else path, content)
 
     with monkeypatch.context() as patch:

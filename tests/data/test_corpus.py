@@ -42,7 +42,7 @@ def test_a_text_of_nothing_is_refused(tmp_path, content, words):
         read_text(write(tmp_path, content))
 
 
-def test_a_missing_file_and_a_directory_are_told_apart(tmp_path):
+def test_a_missing_file_and_a_directory_have_different_errors(tmp_path):
     with pytest.raises(InputError, match=r"no file .*nowhere"):
         load_corpus(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a directory"):
@@ -159,7 +159,7 @@ def test_no_network_is_one_sentence(tmp_path):
         ("中文".encode("gb18030"), "-f ENCODING (such as latin1 or gb18030)"),
     ],
 )
-def test_another_encoding_is_told_how_to_become_utf_8(content, option):
+def test_the_error_about_another_encoding_says_how_to_convert_it(content, option):
     with pytest.raises(InputError) as caught:
         decode_text(content, "text.txt")
     assert option in str(caught.value)

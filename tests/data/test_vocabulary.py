@@ -35,7 +35,7 @@ def test_unknown_characters_can_be_skipped():
     assert CharVocabulary("abc").encode("adbé", unknown="skip").tolist() == [0, 1]
 
 
-def test_the_vocabulary_is_shown_as_it_is_read_beside_a_line_break():
+def test_the_vocabulary_is_shown_legibly_next_to_a_line_break():
     with pytest.raises(InputError, match=r"the vocabulary is '\\n\\u200d注'"):
         CharVocabulary("\n\u200d注").encode("x")
 

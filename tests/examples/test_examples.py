@@ -40,7 +40,7 @@ def test_every_example_says_which_section_of_the_article_it_belongs_to():
         assert "Article, section" in head, script.name
 
 
-def test_a_newcomer_finds_only_examples_beside_the_readme():
+def test_the_directory_has_only_examples_and_the_readme():
     for script in SCRIPTS:
         text = script.read_text(encoding="utf-8")
         assert "@example" in text and "main()" in text, f"{script.name} is no example"

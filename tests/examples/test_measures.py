@@ -52,7 +52,7 @@ def test_the_blatant_pair_has_more_weight_and_less_effect():
     assert of_weights == pytest.approx(6) and of_effects == pytest.approx(4)
 
 
-@pytest.mark.parametrize("way", ["before", "after", "renormalised"])
+@pytest.mark.parametrize("way", ["before", "after", "renormalized"])
 def test_only_a_mask_after_the_softmax_breaks_the_sum_of_a_row(way, random):
     import tinyattn as ta
     from mask_before_softmax import weights_of

@@ -553,7 +553,7 @@ def gelu_density_without_the_half(g, y, x):
 
 
 @student("gelu_vjp")
-def gelu_density_unnormalised(g, y, x):
+def gelu_density_unnormalized(g, y, x):
     """The factor 1 / sqrt(2 pi) is lost."""
     return g * (cumulative(x) + x * np.exp(-x * x / 2))
 
@@ -583,7 +583,7 @@ def gelu_as_silu(g, y, x):
     return g * (s + x * s * (1 - s))
 
 
-def normalised(x, axes, eps):
+def normalized(x, axes, eps):
     c = x - x.mean(axis=axes, keepdims=True)
     sigma = np.sqrt((c * c).mean(axis=axes, keepdims=True) + eps)
     return c / sigma, sigma
@@ -596,14 +596,14 @@ def mean(x, axes):
 @student("layer_norm_vjp")
 def layer_norm_constant_statistics(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """mu and sigma as constants."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     return g * w / sigma, g * z, g
 
 
 @student("layer_norm_vjp")
 def layer_norm_without_the_mean(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """The term through mu is lost."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - z * mean(h * z, axes)) / sigma, g * z, g
 
@@ -611,7 +611,7 @@ def layer_norm_without_the_mean(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_without_the_variance(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """The term through sigma is lost."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - mean(h, axes)) / sigma, g * z, g
 
@@ -619,14 +619,14 @@ def layer_norm_without_the_variance(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_forgets_w(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """g for the cotangent of z."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     return (g - mean(g, axes) - z * mean(g * z, axes)) / sigma, g * z, g
 
 
 @student("layer_norm_vjp")
 def layer_norm_divides_by_the_variance(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """sigma squared."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - mean(h, axes) - z * mean(h * z, axes)) / sigma**2, g * z, g
 
@@ -634,7 +634,7 @@ def layer_norm_divides_by_the_variance(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_sums(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """Sums where means belong."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     total = h.sum(axis=axes, keepdims=True), (h * z).sum(axis=axes, keepdims=True)
     return (h - total[0] - z * total[1]) / sigma, g * z, g
@@ -643,7 +643,7 @@ def layer_norm_sums(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_uses_x(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """x in place of z, for the weight."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - mean(h, axes) - z * mean(h * z, axes)) / sigma, g * x, g
 
@@ -651,7 +651,7 @@ def layer_norm_uses_x(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_uses_y(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """y in place of z."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - mean(h, axes) - y * mean(h * y, axes)) / sigma, g * z, g
 
@@ -659,7 +659,7 @@ def layer_norm_uses_y(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_unbiased(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """n - 1, as in statistics."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     n = math.prod(x.shape[axis] for axis in axes)
     return (
@@ -672,7 +672,7 @@ def layer_norm_unbiased(g, y, x, w, b, axes=(-1,), eps=1e-5):
 @student("layer_norm_vjp")
 def layer_norm_last_axis(g, y, x, w, b, axes=(-1,), eps=1e-5):
     """The last axis, whatever the axes are."""
-    z, sigma = normalised(x, axes, eps)
+    z, sigma = normalized(x, axes, eps)
     h = g * w
     return (h - mean(h, -1) - z * mean(h * z, -1)) / sigma, g * z, g
 

@@ -151,7 +151,7 @@ def test_what_a_file_does_not_give_is_ours(course):
     assert not rules.functions and not any(r.passed for r in rules.results.values())
 
 
-def test_a_directory_without_exercises_is_told(tmp_path):
+def test_a_directory_without_exercises_is_an_error(tmp_path):
     with pytest.raises(InputError, match="holds no exercise"):
         load_rules(tmp_path)
     with pytest.raises(InputError, match="no directory"):
@@ -201,6 +201,6 @@ def test_the_command_refuses_a_wrong_rule_and_draws_both_losses_anyway(
     assert (tmp_path / "run-right" / "last").is_dir()
 
 
-def test_anyway_alone_is_told(capsys):
+def test_anyway_without_rules_is_an_error(capsys):
     assert main(["train", "--anyway"]) == 2
     assert "--rules" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def test_the_solution_has_the_derivation_and_our_code(name, directory):
     assert "solution" in record(directory)[name]
 
 
-def test_the_solution_stands_beside_the_learners_code(directory):
+def test_the_solution_is_printed_next_to_the_learners_code(directory):
     course.start("sigmoid")
     write_answer(directory / "sigmoid.py", "return 17 * g")
     assert re.search(r"return g \* y \* sigmoid.rule\(-x\) +\|", course.solution("sigmoid.py"))
@@ -136,7 +136,7 @@ def test_a_file_of_another_name_needs_its_exercise(directory):
     assert passed
 
 
-def test_a_missing_file_and_a_damaged_record_are_told(directory):
+def test_a_missing_file_and_a_damaged_record_are_errors(directory):
     with pytest.raises(InputError, match="tinyattn learn start gelu"):
         course.check("gelu.py")
     with pytest.raises(InputError, match="did you mean softmax"):

@@ -45,7 +45,7 @@ def test_a_right_answer_in_another_form_is_right(name, answer):
 
 
 @pytest.mark.parametrize(("name", "answer", "words"), WRONG, ids=identities(WRONG))
-def test_a_wrong_answer_is_wrong_and_told_so_in_these_words(name, answer, words):
+def test_a_wrong_answer_has_a_diagnosis_with_these_words(name, answer, words):
     verdict = judge(PARTS[name], answer)
     assert not verdict.passed
     for word in words:
@@ -125,12 +125,12 @@ def test_two_mistakes_at_once_are_both_named():
     assert "dweight lacks z in dw" in said
 
 
-def test_a_known_mistake_is_recognised_under_a_sign():
+def test_a_known_mistake_is_recognized_under_a_sign():
     said = check("softmax", lambda g, y, x, axis=-1: -y * g).diagnosis
     assert "lacks the subtracted mean" in said and "wrong sign" in said
 
 
-def test_a_function_that_is_right_up_to_a_sign_is_told_so():
+def test_the_diagnosis_of_a_function_that_is_right_up_to_a_sign_says_so():
     said = check("pull_back", lambda g, jacobians: -PARTS["pull_back"].answer(g, jacobians))
     assert "-1 times the right result" in said.diagnosis
 
@@ -140,7 +140,7 @@ def test_the_worst_element_is_named_with_what_it_should_be():
     assert re.search(r"dx\[[\d, ]+\] is -?[\d.]+ and should be -?[\d.]+", str(result))
 
 
-def test_an_error_is_told_with_the_line_of_the_learners_file_and_nothing_of_ours():
+def test_an_error_is_reported_with_the_line_of_the_learners_file_and_nothing_of_ours():
     def vjp(g, y, x, axis=-1):
         return y * g.summ()
 
@@ -164,7 +164,7 @@ def test_an_answer_of_the_wrong_form_is_a_sentence(answer, words):
     assert not result.passed and words in result.diagnosis
 
 
-def test_an_infinite_row_is_tried_and_told():
+def test_an_infinite_row_is_tried_and_reported():
     def vjp(g, y, x, axis=-1):
         e = np.exp(x - x.max(axis, keepdims=True))
         y = e / e.sum(axis, keepdims=True)

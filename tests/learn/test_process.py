@@ -105,13 +105,13 @@ def test_a_crash_is_a_sentence(softmax_file, body, words):
         ("1 / 0", ", in <module>: 1 / 0\n  ZeroDivisionError"),
     ],
 )
-def test_a_file_that_does_not_run_is_told_by_its_line(softmax_file, before, words):
+def test_an_error_of_the_file_is_reported_with_its_line(softmax_file, before, words):
     result, _ = check_file(softmax_file(RIGHT, before), "softmax")
     assert not result.passed and words in result.diagnosis
     assert "Traceback" not in str(result)
 
 
-def test_a_file_without_the_function_is_told_so(tmp_path):
+def test_a_file_without_the_function_is_reported(tmp_path):
     path = tmp_path / "softmax.py"
     path.write_text("def softmax_vpj(g, y, x): return g\n")
     result, _ = check_file(path, "softmax")

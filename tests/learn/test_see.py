@@ -65,7 +65,7 @@ def test_gradients_that_are_no_numbers_are_drawn_as_text(directory):
     assert "nan" in (directory / "softmax.html").read_text()
 
 
-def test_what_cannot_be_seen_is_told(directory):
+def test_what_see_cannot_show_is_an_error(directory):
     write(directory, "walk", "return {}")
     with pytest.raises(InputError, match="no backward pass"):
         see("walk.py")

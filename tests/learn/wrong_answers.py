@@ -474,7 +474,7 @@ def gelu_without_x(g, y, x):
 
 
 @wrong("gelu_vjp", "1 / sqrt(2 pi)")
-def gelu_unnormalised(g, y, x):
+def gelu_unnormalized(g, y, x):
     return g * (_cumulative(x) + x * np.exp(-x * x / 2))
 
 
@@ -512,7 +512,7 @@ def gelu_erf_density(g, y, x):
 # ------------------------------------------------------------------------------------------------------ layer norm
 
 
-def _normalised(x, axes, eps):
+def _normalized(x, axes, eps):
     c = x - x.mean(axis=axes, keepdims=True)
     sigma = np.sqrt((c * c).mean(axis=axes, keepdims=True) + eps)
     return c / sigma, sigma
@@ -522,7 +522,7 @@ def _layer_norm(change):
     """A right backward, with ``change(p, z, sigma, mean)`` for dx."""
 
     def vjp(g, y, x, w, b, axes=(-1,), eps=1e-5):
-        z, sigma = _normalised(x, axes, eps)
+        z, sigma = _normalized(x, axes, eps)
 
         def mean(v):
             return v.mean(axis=axes, keepdims=True)

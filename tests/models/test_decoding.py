@@ -177,7 +177,7 @@ def replace_activation(model):
     model.blocks[0].feed_forward.activation = ta.nn.Activation("relu")
 
 
-def normalise_queries(model):
+def normalize_queries(model):
     model.blocks[1].attention.qk_norm = True
 
 
@@ -201,7 +201,7 @@ UNKNOWN = [
     narrow_the_attention,
     add_a_hook,
 ]
-CHANGES = [replace_activation, normalise_queries, drop_a_bias, untie_the_head]
+CHANGES = [replace_activation, normalize_queries, drop_a_bias, untie_the_head]
 
 
 @pytest.mark.parametrize("change", UNKNOWN)

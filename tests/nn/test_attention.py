@@ -157,7 +157,7 @@ def test_without_positions_a_permutation_of_the_tokens_permutes_the_output(devic
     assert np.abs(turned(x[:, order]).numpy() - turned(x).numpy()[:, order]).max() > 1e-3
 
 
-def test_normalised_queries_do_not_grow_with_the_input(device, x):
+def test_normalized_queries_do_not_grow_with_the_input(device, x):
     attention = make(device, qk_norm=True, bias=False)
     _, weights = attention(x, return_weights=True)
     _, scaled = attention(x * 100, return_weights=True)

@@ -99,7 +99,7 @@ def test_embedding_looks_rows_up_and_refuses_ids_out_of_range(device):
         table(ta.tensor([3], device=device))
 
 
-def test_normalisation_brings_rows_to_mean_0_and_deviation_1(device, random):
+def test_normalization_brings_rows_to_mean_0_and_deviation_1(device, random):
     x = ta.tensor(random.normal(5, 3, size=(4, 64)), device=device)
     y = nn.LayerNorm(64).to("float64").to(device)(x).numpy()
     np.testing.assert_allclose(y.mean(axis=1), 0, atol=1e-12)

@@ -274,7 +274,7 @@ def test_mistakes_in_making_a_module_are_named(make, error, words):
         make()
 
 
-def test_normalisation_takes_a_length_of_any_integer_type():
+def test_normalization_takes_a_length_of_any_integer_type():
     assert nn.LayerNorm(np.int64(4)).normalized_shape == nn.LayerNorm(4).normalized_shape
 
 

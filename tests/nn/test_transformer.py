@@ -17,7 +17,7 @@ def block(device, **options):
     return nn.TransformerBlock(8, 2, **options).to("float64").to(device)
 
 
-def test_post_norm_normalises_each_sum(device, x):
+def test_post_norm_normalizes_each_sum(device, x):
     layer = block(device, norm="post")
     h = layer.norm1(x + layer.attention(x))
     expected = layer.norm2(h + layer.feed_forward(h))
@@ -25,7 +25,7 @@ def test_post_norm_normalises_each_sum(device, x):
     np.testing.assert_allclose(layer(x).numpy().mean(axis=-1), 0, atol=1e-12)
 
 
-def test_pre_norm_normalises_each_layers_input_and_leaves_the_stream_alone(device, x):
+def test_pre_norm_normalizes_each_layers_input_and_leaves_the_stream_alone(device, x):
     layer = block(device, norm="pre", norm_kind="rms_norm")
     h = x + layer.attention(layer.norm1(x))
     expected = h + layer.feed_forward(layer.norm2(h))

@@ -314,7 +314,7 @@ def test_sequences_and_numbers_are_converted_to_tensors(device):
     assert {y.device for y in results} == {device}
 
 
-def test_a_sequence_joins_the_device_of_the_tensors_beside_it(device):
+def test_a_sequence_is_moved_to_the_device_of_the_other_tensors(device):
     y = ta.concatenate([[1.0], ta.tensor([2.0], device=device)])
     assert y.device == device and y.tolist() == [1, 2]
 

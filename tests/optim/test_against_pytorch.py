@@ -1,4 +1,4 @@
-"""Every optimiser equals PyTorch's, step by step, also when some parameters lack a gradient."""
+"""Every optimizer equals PyTorch's, step by step, also when some parameters lack a gradient."""
 
 import numpy as np
 import pytest

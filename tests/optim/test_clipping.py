@@ -75,7 +75,7 @@ def test_gradients_whose_squares_leave_the_number_format(dtype, size, device):
         assert parameter.grad.tolist() == pytest.approx([min(0.1, size)] * 50)
 
 
-def test_a_tiny_gradient_beside_an_ordinary_one_and_no_gradient_but_zeros(device):
+def test_a_tiny_gradient_next_to_an_ordinary_one_and_gradients_of_zeros(device):
     parameters = [
         with_gradient([1e-30], device, "float32"),
         with_gradient([3.0], device, "float32"),

@@ -1,4 +1,4 @@
-"""Common behaviour of all optimisers: groups, flat storage, dtypes, saved states and errors."""
+"""Common behaviour of all optimizers: groups, flat storage, dtypes, saved states and errors."""
 
 import copy
 import json
@@ -49,7 +49,7 @@ def test_the_parameters_become_views_and_keep_their_numbers(name, device):
 
 @EVERY
 def test_the_memory_layout_of_parameters_does_not_change_results(name, device):
-    """One storage for all, or an optimiser for each: the same."""
+    """One storage for all, or an optimizer for each: the same."""
     together, apart = matrices(device), matrices(device)
     one = OPTIMIZERS[name](together)
     many = [OPTIMIZERS[name]([parameter]) for parameter in apart]
@@ -172,7 +172,7 @@ def test_a_model_that_was_moved_needs_a_new_optimizer():
     model = nn.Linear(2, 2)
     optimizer = optim.SGD(model.parameters())
     model.to("float64")
-    with pytest.raises(RuntimeError, match="create the optimiser after moving the model"):
+    with pytest.raises(RuntimeError, match="create the optimizer after moving the model"):
         optimizer.step()
 
 

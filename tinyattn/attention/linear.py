@@ -97,7 +97,7 @@ def _reversed_causal_product(f, h, u, chunk):
 def linear_attention(
     q, k, v, *, mask=None, causal=False, scale=None, feature_map=elu_plus_one, chunk=64
 ):
-    """Attention with normalised weights phi(q_i) . phi(k_j), in time and memory linear in the length.
+    """Attention with normalized weights phi(q_i) . phi(k_j), in time and memory linear in the length.
 
     Args:
         q: (..., queries, head_dim); k: (..., keys, head_dim); v: (..., keys, value_dim).
@@ -119,13 +119,13 @@ def linear_attention(
     if mask is not None:
         h = where(mask.swapaxes(-1, -2), h, 0)
     if not causal:
-        return _normalised(matmul(f, _key_sums(h, u)))
+        return _normalized(matmul(f, _key_sums(h, u)))
     before = None
     earlier = k.shape[-2] - q.shape[-2]  # keys before the first query
     if earlier > 0:
         before = _key_sums(h[..., :earlier, :], u[..., :earlier, :])
         h, u = h[..., earlier:, :], u[..., earlier:, :]
-    y = _normalised(_causal_sums(f[..., max(-earlier, 0) :, :], h, u, before, chunk))
+    y = _normalized(_causal_sums(f[..., max(-earlier, 0) :, :], h, u, before, chunk))
     if earlier < 0:  # the first queries see no key
         zeros = broadcast_to(zeros_like(y[..., :1, :]), (*y.shape[:-2], -earlier, y.shape[-1]))
         y = concatenate([zeros, y], axis=-2)
@@ -149,7 +149,7 @@ def _causal_sums(f, h, u, before, chunk):
     return y if before is None else y + matmul(f, before)
 
 
-def _normalised(y):
+def _normalized(y):
     """Divide the weighted sums by the sums of weights in the last column of ``y``."""
     total = y[..., -1:]
     return y[..., :-1] / where(total == 0, 1, total)
@@ -179,7 +179,7 @@ class LinearState:
         y = _causal_sums(f, h, u, self._sums, self._chunk)
         sums = _key_sums(h, u)
         self._sums = sums if self._sums is None else self._sums + sums
-        return _normalised(y)
+        return _normalized(y)
 
 
 LINEAR = AttentionKind(

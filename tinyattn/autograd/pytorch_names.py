@@ -1,6 +1,6 @@
 """PyTorch's names that tinyattn lacks, with their replacements, for error messages.
 
-Array functions have NumPy's names; layers and optimisers have PyTorch's.
+Array functions have NumPy's names; layers and optimizers have PyTorch's.
 """
 
 import functools

@@ -31,7 +31,7 @@ class Backend:
         raise NotImplementedError
 
     def empty(self, shape, dtype):
-        """An uninitialised array."""
+        """An uninitialized array."""
         return self.xp.empty(shape, dtype=dtype)
 
     def zeros(self, shape, dtype):

@@ -81,7 +81,7 @@ def _from_system(size):
 
 
 def empty(shape, dtype=np.float32):
-    """An uninitialised array with memory from the pool.
+    """An uninitialized array with memory from the pool.
 
     Args:
         shape: an integer or a tuple of integers.

@@ -57,7 +57,7 @@ _global_random = []  # filled on first use, because importing NumPy's generators
 
 
 def default_random():
-    """The default random stream, which dropout and initialisation use."""
+    """The default random stream, which dropout and initialization use."""
     random = _current_random.get()
     if random is None:
         if not _global_random:

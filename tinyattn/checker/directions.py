@@ -145,11 +145,11 @@ class _Directions:
     def _conclude(self, reports, judged):
         worst = max(judged, key=lambda entry: _rank(entry[1]), default=None)
         for position, report in enumerate(reports):
-            self._summarise(report, position, judged)
+            self._summarize(report, position, judged)
         if worst is not None and worst[1].verdict == WRONG:
             self._locate(reports, *worst, any(e.verdict == RIGHT for _, e, _ in judged))
 
-    def _summarise(self, report, position, judged):
+    def _summarize(self, report, position, judged):
         """Write the results of the directions into the report of one argument, before any search."""
         if not report.directions or not judged:
             return

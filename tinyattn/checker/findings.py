@@ -1,8 +1,8 @@
-"""Find defects of a backward pass other than wrong values: hidden state, uninitialised memory, strides, dtypes.
+"""Find defects of a backward pass other than wrong values: hidden state, uninitialized memory, strides, dtypes.
 
 The backward pass runs once more at the point, late in the check, with inputs that are not contiguous and with NaN in
-uninitialised memory. If it returns the gradients of the first run, it has none of these defects. Otherwise each
-condition is tested separately: plain repetition, strides, NaN in uninitialised memory.
+uninitialized memory. If it returns the gradients of the first run, it has none of these defects. Otherwise each
+condition is tested separately: plain repetition, strides, NaN in uninitialized memory.
 """
 
 import numpy as np
@@ -51,7 +51,7 @@ def _isolated(problem, cotangents, first, floor):
     for argument, one, other in zip(problem.arguments, first, poisoned, strict=True):
         if not _same(one, other, floor):
             text = (
-                f"the gradient of {argument.name} depends on uninitialised memory: "
+                f"the gradient of {argument.name} depends on uninitialized memory: "
                 "use zeros instead of empty, or fill the buffer"
             )
             return Finding("undefined buffer", argument.name, text)

@@ -125,7 +125,7 @@ class Problem:
         return contextlib.nullcontext()
 
     def undefined_memory(self):
-        """A context manager in which uninitialised memory is NaN, if the framework allows it."""
+        """A context manager in which uninitialized memory is NaN, if the framework allows it."""
         return contextlib.nullcontext()
 
     def line(self, argument, index, cotangents, base=None, noise=None):

@@ -1,4 +1,4 @@
-"""``tinyattn learn``: the course, in the terminal."""
+"""``tinyattn learn``: exercises in writing backward passes."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from ..ranges import Positive
 from ..train.config import as_annotated
 from .options import options
 
-POLL = 0.3  # s between two looks at a file
+POLL = 0.3  # s between two checks of a file's modification time
 
 FileArgument = Annotated[str, Parameter(help="File of an exercise, or its name.")]
 NameArgument = Annotated[str, Parameter(help="Exercise.")]
@@ -22,7 +22,7 @@ NameArgument = Annotated[str, Parameter(help="Exercise.")]
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How an answer is looked at."""
+    """Options of ``tinyattn learn check``."""
 
     watch: Annotated[bool, Parameter(negative=())] = False
     """Check again at each save, until Ctrl-C."""
@@ -31,34 +31,35 @@ class CheckOptions:
     """Show the next of three hints, each a question, and do not check."""
 
     solution: Annotated[bool, Parameter(negative=())] = False
-    """Show our rule with its derivation beside your code; progress.json notes that you have seen it."""
+    """Show our rule and its derivation next to your code; recorded in progress.json."""
 
     exercise: str | None = None
     """Exercise, for a file that is not named after it."""
 
     seconds: Positive = SECONDS
-    """Longest that your code may take [s]."""
+    """Time limit of your code [s]."""
 
 
 @dataclass(frozen=True)
 class SeeOptions:
-    """Where the picture goes."""
+    """Options of ``tinyattn learn see``."""
 
     output: Annotated[str | None, Parameter(alias="-o")] = None
-    """Page to write; softmax has one, softmax.html beside the file by default [path]."""
+    """HTML page to write, for softmax only; by default softmax.html in the directory of the file [path]."""
 
     exercise: str | None = None
     """Exercise, for a file that is not named after it."""
 
     seconds: Positive = SECONDS
-    """Longest that your code may take [s]."""
+    """Time limit of your code [s]."""
 
 
 def add_to(app):
     learn = App(
         name="learn",
-        help="Learn to write backward passes: twelve exercises, whose mistakes are recognised.\n\n"
-        "Without a command: the path, what is done, and what is next. " + course.RIGHTS,
+        help="Learn to write backward passes: twelve exercises with diagnosis of mistakes.\n\n"
+        "Without a command: list the exercises, those that are solved, and the next one. "
+        + course.RIGHTS,
     )
     learn.default(overview)
     for command in (start, check, see, reset):
@@ -67,21 +68,21 @@ def add_to(app):
 
 
 def overview():
-    """Show the path, what is done, and what is next."""
+    """List the exercises, those that are solved, and the next one."""
     print(course.overview())
     return 0
 
 
 def start(name: NameArgument, /):
-    """Write the file of an exercise into this directory; none is ever overwritten."""
+    """Write the file of an exercise into this directory; existing files are never overwritten."""
     print(course.start(name))
     return 0
 
 
 def check(file: FileArgument, /, *, how: Annotated[CheckOptions, options()] = CheckOptions()):
-    """Check an answer, and say which mistake it is; status 1 if it is wrong.
+    """Check an answer and diagnose the mistake; the exit status is 1 if it is wrong.
 
-    The file is code that runs with your rights, in a process of its own with a time limit.
+    The file is code that runs with your permissions, in a separate process with a time limit.
     """
     how = as_annotated(how)
     if how.hint or how.solution:
@@ -117,7 +118,7 @@ def _watch(file, how):
 
 
 def _changed_at(path):
-    """When a file was written last; None in the moment in which an editor has taken it away."""
+    """Modification time and size of a file; None while an editor replaces it."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -126,7 +127,7 @@ def _changed_at(path):
 
 
 def see(file: FileArgument, /, *, where: Annotated[SeeOptions, options()] = SeeOptions()):
-    """Show your gradient beside the right one: line by line, and for softmax bar by bar in a page."""
+    """Show your gradient next to the correct one: line by line, and for softmax also as bars in an HTML page."""
     from ..learn.see import see
 
     where = as_annotated(where)

@@ -22,11 +22,11 @@ def train_with_rules(options, source, processes, train):
         options: dict of the options that were given.
         source: ``SourceOptions``.
         processes: ``Processes``.
-        train: ``train(options, source, processes)``, a run without any of this.
+        train: ``train(options, source, processes)``, an ordinary training run.
     """
     if processes.size > 1:
         raise InputError("--rules trains in one process: start it without mpiexec")
-    print(f"rules  checking those in {source.rules}; they are code that runs with your rights")
+    print(f"rules  checking those in {source.rules}; they are code that runs with your permissions")
     rules = load_rules(source.rules)
     bad = [
         (name, v)
@@ -66,15 +66,15 @@ def train_with_rules(options, source, processes, train):
 
 def _compare(rules, options, source, processes, train, out):
     """Train the same model with our rules, and draw both losses; returns the exit status."""
-    beside = out.with_name(f"{out.name}-right")
-    print(f"\nthe same model with our rules, to compare with: {beside}")
+    reference = out.with_name(f"{out.name}-right")
+    print(f"\nthe same model with our rules, for comparison: {reference}")
     plain = dataclasses.replace(source, rules=None, anyway=False)
     with in_place(rules.kernels_off()):
-        status = train({**options, "out": str(beside)}, plain, processes)
+        status = train({**options, "out": str(reference)}, plain, processes)
     if status:
         return status
     wrong = ", ".join(rules.wrong)
-    runs = {f"yours ({wrong} wrong)": out, "our rules": beside}
+    runs = {f"yours ({wrong} wrong)": out, "our rules": reference}
     lines = {label: RunDirectory.open(path).read_metrics() for label, path in runs.items()}
     picture = out / "rules.png"
     draw_comparison(picture, lines, f"the same model, the same text: {wrong}, yours and ours")

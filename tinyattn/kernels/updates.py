@@ -1,6 +1,6 @@
-"""Registry of fast optimiser updates on flat arrays, by name and backend.
+"""Registry of fast optimizer updates on flat arrays, by name and backend.
 
-They are not primitives, because they are not differentiated. The optimiser's own code is the definition, and runs if no
+They are not primitives, because they are not differentiated. The optimizer's own code is the definition, and runs if no
 fast version is registered.
 """
 

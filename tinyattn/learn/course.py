@@ -13,7 +13,9 @@ from .exercise import PATH, Vjp, exercise
 from .process import SECONDS, check_file
 from .record import Record
 
-RIGHTS = "(your file is code: it runs in a process of its own, with your rights and a time limit)"
+RIGHTS = (
+    "(your file is code: it runs with your permissions, in a separate process with a time limit)"
+)
 WIDTH = 100
 
 

@@ -26,7 +26,7 @@ class Result:
 
     Attributes:
         passed: whether all are right.
-        diagnosis: which mistakes were recognised, or how far the answer agrees; empty if it is right.
+        diagnosis: which mistakes were recognized, or how far the answer agrees; empty if it is right.
     """
 
     exercise: str

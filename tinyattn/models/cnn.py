@@ -12,7 +12,7 @@ from ..nn import (
     Module,
     ModuleList,
 )
-from ..nn.initialisation import initialise_like_gpt2
+from ..nn.initialization import initialize_like_gpt2
 from ..ops import linear
 from .config import ConvolutionOptions, ModelConfig
 from .ids import as_ids
@@ -75,7 +75,7 @@ class CNN(StatefulLanguageModel):
             CNNBlock(config, config.dilation**layer) for layer in range(config.layers)
         )
         self.norm = LayerNorm(config.dim, bias=config.bias)
-        initialise_like_gpt2(self, [block.contract for block in self.blocks], config.layers)
+        initialize_like_gpt2(self, [block.contract for block in self.blocks], config.layers)
 
     def forward(self, ids, *, cache=None):
         """The logits of the token that follows each of ``ids``.

@@ -77,10 +77,10 @@ class TransformerOptions(FeedForwardOptions):
     """Base of the wavelengths of rotary positions."""
 
     norm: Literal["pre", "post"] | None = None
-    """Normalise the input of each sublayer (pre) or the sum after it (post); by default pre, post for the encoder."""
+    """Normalize the input of each sublayer (pre) or the sum after it (post); by default pre, post for the encoder."""
 
     norm_kind: Literal["layer_norm", "rms_norm"] = "layer_norm"
-    """Normalisation layer."""
+    """Normalization layer."""
 
     qk_norm: bool = True
     """Divide each head's queries and keys by their root mean square."""

@@ -260,7 +260,7 @@ class _Block:
         query, key = queries_and_keys
         query *= self.scale
 
-        keys, values = layer.append_uninitialised()  # (heads, capacity, head_dim)
+        keys, values = layer.append_uninitialized()  # (heads, capacity, head_dim)
         keys[:, position] = key
         values[:, position] = value
         scores = np.matmul(keys[:, : position + 1], query[..., None])  # (heads, position + 1, 1)

@@ -48,7 +48,7 @@ class GPT(Transformer):
     Args:
         config: a ``GPTConfig``.
 
-    Weights are initialised as in GPT-2: see ``initialise_like_gpt2``. They are drawn from the default random stream
+    Weights are initialized as in GPT-2: see ``initialize_like_gpt2``. They are drawn from the default random stream
     (``ta.manual_seed``), independently of the device.
 
     Source: A. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.3; A. Vaswani et

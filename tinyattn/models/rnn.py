@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..nn import GRU, Dropout, Embedding, LayerNorm, ModuleList
-from ..nn.initialisation import initialise_like_gpt2
+from ..nn.initialization import initialize_like_gpt2
 from ..ops import linear, stack
 from .config import CommonOptions, ModelConfig
 from .ids import as_ids
@@ -45,7 +45,7 @@ class RNN(StatefulLanguageModel):
         )
         blocks = [GRU(config.dim, config.dim, bias=config.bias) for _ in range(config.layers)]
         self.norm = LayerNorm(config.dim, bias=config.bias)
-        initialise_like_gpt2(self, [], config.layers)
+        initialize_like_gpt2(self, [], config.layers)
         self.blocks = ModuleList(blocks)  # added last, to keep the initial weights of GRU
 
     def forward(self, ids, *, cache=None):

@@ -14,8 +14,8 @@ from ..nn import (
     SinusoidalPositions,
     TransformerBlock,
 )
-from ..nn.initialisation import initialise_like_gpt2
-from ..nn.normalisation import make_norm
+from ..nn.initialization import initialize_like_gpt2
+from ..nn.normalization import make_norm
 from ..ops import linear
 from .config import ModelConfig, TransformerOptions
 from .ids import as_ids
@@ -88,7 +88,7 @@ class Transformer(LanguageModel):
         )
         projections = [block.attention.project for block in self.blocks]
         projections += [block.feed_forward.contract for block in self.blocks]
-        initialise_like_gpt2(self, projections, config.layers)
+        initialize_like_gpt2(self, projections, config.layers)
 
     def read(self, ids, cache=None, padding_mask=None):
         """The residual stream after the last block, (..., length, dim)."""

@@ -12,7 +12,7 @@ from .feed_forward import FeedForward
 from .linear import Linear
 from .modes import evaluating
 from .module import Module
-from .normalisation import LayerNorm, RMSNorm
+from .normalization import LayerNorm, RMSNorm
 from .parameter import Parameter
 from .positions import ALiBi, LearnedPositions, Rotary, SinusoidalPositions
 from .recurrent import GRU

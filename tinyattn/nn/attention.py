@@ -41,7 +41,7 @@ class MultiHeadAttention(Module):
         ValueError: for heads that do not divide ``dim``, an unknown kind, and features that the kind does not support.
         TypeError: for an option that the kind does not have.
 
-    Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalised queries and keys:
+    Source: A. Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2; normalized queries and keys:
     A. Henry et al., "Query-Key Normalization for Transformers" (2020).
 
     >>> import tinyattn as ta

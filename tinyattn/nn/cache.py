@@ -10,7 +10,7 @@ class KeyValueCache:
 
     Attributes:
         keys, values: tensors (..., heads, length, head_dim), None before the first token. Keys are stored after
-            normalisation and rotary positions.
+            normalization and rotary positions.
         sums: the ``prefix_state`` of an attention kind that has one, instead of keys and values; its size is constant.
         length: number of tokens processed.
 
@@ -85,7 +85,7 @@ class KeyValueCache:
             self._keys = self._reallocated(self._keys, keys, capacity)
             self._values = self._reallocated(self._values, values, capacity)
 
-    def append_uninitialised(self):
+    def append_uninitialized(self):
         """Append one token of a single text; the caller writes its key and value.
 
         Returns:

@@ -5,7 +5,7 @@ import math
 from ..autograd import Tensor
 from ..backend import backend_of
 from ..ops import concatenate, linear
-from .initialisation import uniform
+from .initialization import uniform
 from .module import Module
 from .parameter import Parameter
 

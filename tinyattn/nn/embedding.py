@@ -1,7 +1,7 @@
 """The embedding layer: a learned vector for each token."""
 
 from ..ops import embedding
-from .initialisation import normal
+from .initialization import normal
 from .module import Module
 from .parameter import Parameter
 
@@ -14,7 +14,7 @@ class Embedding(Module):
         embedding_dim: length of a row.
 
     Attributes:
-        weight: (num_embeddings, embedding_dim), initialised with N(0, 1), as in PyTorch.
+        weight: (num_embeddings, embedding_dim), initialized with N(0, 1), as in PyTorch.
 
     Raises:
         IndexError: from ``forward``, for an id outside 0 .. num_embeddings - 1, on every device.

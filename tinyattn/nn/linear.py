@@ -3,7 +3,7 @@
 import math
 
 from ..ops import linear
-from .initialisation import uniform
+from .initialization import uniform
 from .module import Module
 from .parameter import Parameter
 
@@ -16,13 +16,13 @@ class Linear(Module):
         out_features: length of the last axis of the output.
         bias: whether to add b.
         parts: number of matrices concatenated in W, such as 3 for the projections to queries, keys and values. It does
-            not affect this layer; Muon orthogonalises each part separately.
+            not affect this layer; Muon orthogonalizes each part separately.
 
     Attributes:
         weight: W, (in_features, out_features). PyTorch stores the transpose.
         bias: b, (out_features,), or None.
 
-    Both are initialised uniformly on +-1/sqrt(in_features), as in PyTorch.
+    Both are initialized uniformly on +-1/sqrt(in_features), as in PyTorch.
 
     >>> import tinyattn as ta
     >>> ta.nn.Linear(3, 2)(ta.tensor([[1.0, 2.0, 3.0]])).shape

@@ -209,7 +209,7 @@ class Module:
     def to(self, target=None, *, device=None, dtype=None):
         """Move all parameters and constants to a device, or cast them to a floating-point dtype; returns the module.
 
-        The parameters remain the same objects, so that weight tying persists. Construct optimisers afterwards: their
+        The parameters remain the same objects, so that weight tying persists. Construct optimizers afterwards: their
         state stays on the device where the parameters were.
 
         Args:

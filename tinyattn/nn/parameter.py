@@ -4,7 +4,7 @@ from ..autograd import Tensor
 
 
 class Parameter(Tensor):
-    """A trainable tensor: a module registers it when it is assigned as an attribute, and optimisers update it.
+    """A trainable tensor: a module registers it when it is assigned as an attribute, and optimizers update it.
 
     Args:
         data: the initial value, as for ``Tensor``; it is copied.

@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd import Tensor
 from ..backend import array_namespace, backend_of
 from ..ops import concatenate, embedding, rotary, rotary_tables
-from .initialisation import normal
+from .initialization import normal
 from .module import Module
 from .parameter import Parameter
 
@@ -41,7 +41,7 @@ class LearnedPositions(Module):
         dim: length of a token's vector.
 
     Attributes:
-        weight: (length, dim), initialised with N(0, 0.02^2).
+        weight: (length, dim), initialized with N(0, 0.02^2).
 
     Source: A. Radford et al., "Improving Language Understanding by Generative Pre-Training" (2018), section 4.1.
 

@@ -5,7 +5,7 @@ import math
 from ..autograd import Tensor
 from ..backend import backend_of
 from ..ops import sigmoid, stack, tanh
-from .initialisation import uniform
+from .initialization import uniform
 from .linear import Linear
 from .module import Module
 from .placement import overwrite
@@ -29,7 +29,7 @@ class GRU(Module):
         input: W_r, W_z and W_n as one ``Linear``, (input_dim, 3 hidden_dim).
         hidden: U_r, U_z and U_n as one ``Linear``, (hidden_dim, 3 hidden_dim).
 
-    Both are initialised uniformly on +-1/sqrt(hidden_dim), as in PyTorch.
+    Both are initialized uniformly on +-1/sqrt(hidden_dim), as in PyTorch.
 
     Source: K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder" (2014), equations 5 to 8, with r
     applied after the product with U_n, as PyTorch and cuDNN do.

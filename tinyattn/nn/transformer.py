@@ -5,15 +5,15 @@ from .attention import MultiHeadAttention
 from .dropout import Dropout
 from .feed_forward import FeedForward
 from .module import Module
-from .normalisation import make_norm
+from .normalization import make_norm
 
 
 class TransformerBlock(Module):
-    """Attention and a feed-forward layer, each added to the residual stream and normalised.
+    """Attention and a feed-forward layer, each added to the residual stream and normalized.
 
-    norm="post", as in the original transformer and BERT, normalises each sum:
+    norm="post", as in the original transformer and BERT, normalizes each sum:
         x = norm1(x + attention(x)),        x = norm2(x + feed_forward(x)).
-    norm="pre", as in GPT-2, normalises the input of each layer and not the residual stream, so that deep stacks train
+    norm="pre", as in GPT-2, normalizes the input of each layer and not the residual stream, so that deep stacks train
     without warmup:
         x = x + attention(norm1(x)),        x = x + feed_forward(norm2(x)).
 

@@ -13,7 +13,7 @@ from .indexing import take
 from .linear import linear
 from .linear_algebra import einsum, matmul
 from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-from .normalisation import layer_norm, rms_norm
+from .normalization import layer_norm, rms_norm
 from .reductions import argmax, argmin, cumsum, max, mean, min, prod, std, sum, var
 from .rotary import rotary, rotary_tables
 from .selection import clip, masked_fill, maximum, minimum, where

@@ -1,4 +1,4 @@
-"""Optimisers, gradient clipping and learning-rate schedules, named as in PyTorch."""
+"""Optimizers, gradient clipping and learning-rate schedules, named as in PyTorch."""
 
 from ..autograd import pytorch_names
 from . import schedules

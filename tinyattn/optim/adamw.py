@@ -14,7 +14,7 @@ class AdamW(Optimizer):
         m = beta1 m + (1 - beta1) g            first moment,
         v = beta2 v + (1 - beta2) g^2          second moment,
         p = p - lr weight_decay p - lr m' / (sqrt(v') + eps),
-        m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t),  corrected for the initialisation with 0.
+        m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t),  corrected for the initialization with 0.
     g^2 overflows for |g| above the root of the largest number (1.8e19 in float32), and the parameter then no longer
     changes: limit gradients of that size with ``clip_grad_norm``.
 

@@ -1,7 +1,7 @@
 """Flat storage: all parameters of a group in one buffer, so that an update is a few operations on long arrays.
 
 A model has dozens of parameters, many of them short. Updating each one separately costs more call overhead than
-arithmetic. The parameters of a group therefore become views of one buffer; their gradients and the optimiser state
+arithmetic. The parameters of a group therefore become views of one buffer; their gradients and the optimizer state
 have buffers of the same layout. An update rule works on plain one-dimensional arrays.
 """
 
@@ -44,7 +44,7 @@ class FlatStorage:
         return FlatStorage(copy.deepcopy(self.parameters, memo))
 
     def zeros(self):
-        """A buffer of zeros of this layout, for optimiser state."""
+        """A buffer of zeros of this layout, for optimizer state."""
         return self.backend.zeros((self.size,), self.state_dtype)
 
     def unflatten(self, flat):
@@ -76,7 +76,7 @@ class FlatStorage:
             ):
                 raise RuntimeError(
                     f"a parameter of shape {view.shape} ({self.dtype}, {self.backend.device}) now has shape "
-                    f"{data.shape} ({data.dtype}, {parameter.device}): create the optimiser after moving the model"
+                    f"{data.shape} ({data.dtype}, {parameter.device}): create the optimizer after moving the model"
                 )
             view[...] = data
             parameter._data = view

@@ -1,4 +1,4 @@
-"""Muon: momentum, orthogonalised by Newton-Schulz iterations."""
+"""Muon: momentum, orthogonalized by Newton-Schulz iterations."""
 
 import math
 
@@ -31,7 +31,7 @@ class Muon(Optimizer):
         nesterov: use Nesterov momentum.
         ns_steps: number of Newton-Schulz iterations.
         weight_decay: weight decay coefficient; each step subtracts lr weight_decay W.
-        parts: number of matrices concatenated in each parameter, each orthogonalised separately: 3 for queries, keys
+        parts: number of matrices concatenated in each parameter, each orthogonalized separately: 3 for queries, keys
             and values in one weight (in, 3 out).
 
     Raises:

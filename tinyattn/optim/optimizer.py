@@ -1,4 +1,4 @@
-"""The base class of all optimisers: parameter groups, flat storage, and saving and loading of the state."""
+"""The base class of all optimizers: parameter groups, flat storage, and saving and loading of the state."""
 
 import copy
 import functools
@@ -14,7 +14,7 @@ from .flat import FlatStorage, cache_blocks
 
 
 class Optimizer:
-    """The base class of SGD, AdamW and Muon, with the parameter groups and options of PyTorch's optimisers.
+    """The base class of SGD, AdamW and Muon, with the parameter groups and options of PyTorch's optimizers.
 
     Args:
         params: ``model.parameters()``, ``model.named_parameters()``, or a list of groups: dicts with ``"params"`` and
@@ -25,7 +25,7 @@ class Optimizer:
     ``param_groups`` is a list of such dicts with all options. To follow a learning-rate schedule, set ``group["lr"]``,
     or ``optimizer.lr`` for all groups.
 
-    The parameters become views of one buffer per group (see ``flat.py``): create the optimiser after moving the model
+    The parameters become views of one buffer per group (see ``flat.py``): create the optimizer after moving the model
     to its device and dtype. A parameter without gradient is not updated: no decay, no momentum, no step.
 
     Raises:
@@ -43,7 +43,7 @@ class Optimizer:
     [0.01, 0.01]
     """
 
-    buffers = ()  # names of the flat arrays of optimiser state
+    buffers = ()  # names of the flat arrays of optimizer state
 
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
@@ -63,7 +63,7 @@ class Optimizer:
         params = listed(params, "params")
         if not params:
             raise ValueError(
-                "the optimiser got no parameters: an empty list, or an exhausted generator"
+                "the optimizer got no parameters: an empty list, or an exhausted generator"
             )
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         for group in groups:
@@ -90,10 +90,10 @@ class Optimizer:
         for member in members:
             name, parameter = member if isinstance(member, tuple) else (None, member)
             if not isinstance(parameter, Tensor):
-                raise TypeError(f"expected tensors to optimise, got a {type(parameter).__name__}")
+                raise TypeError(f"expected tensors to optimize, got a {type(parameter).__name__}")
             if not parameter.is_leaf or parameter.dtype.kind != "f":
                 raise ValueError(
-                    f"cannot optimise a tensor of shape {parameter.shape} and dtype {parameter.dtype}: "
+                    f"cannot optimize a tensor of shape {parameter.shape} and dtype {parameter.dtype}: "
                     "expected a floating-point leaf, not the result of an operation"
                 )
             if any(parameter is other for other in parameters):
@@ -256,7 +256,7 @@ class Optimizer:
     # ---------------------------------------------------------------------------------------------- saving the state
 
     def state_dict(self):
-        """The state of the optimiser, from which ``load_state_dict`` continues exactly.
+        """The state of the optimizer, from which ``load_state_dict`` continues exactly.
 
         Returns:
             A dict with ``"arrays"``, host arrays with names such as ``weight.first_moment``, for a safetensors file,
@@ -283,7 +283,7 @@ class Optimizer:
 
         Raises:
             TypeError: for an object that is not a ``state_dict``, such as the state of a model.
-            ValueError: if groups, names or shapes differ from those of this optimiser.
+            ValueError: if groups, names or shapes differ from those of this optimizer.
         """
         if not isinstance(state, dict) or not {"arrays", "settings"} <= set(state):
             given = (
@@ -315,7 +315,7 @@ class Optimizer:
         if differences:
             raise ValueError(
                 f"this state does not fit the {type(self).__name__}: {'; '.join(differences)}. "
-                "Create the optimiser with the same parameters and groups as the saved one; nothing was changed"
+                "Create the optimizer with the same parameters and groups as the saved one; nothing was changed"
             )
         for member in self._storages:
             for buffer, flat in member.buffers.items():
@@ -331,7 +331,7 @@ class Optimizer:
                     group[name] = tuple(value) if isinstance(value, list) else value
 
     def __deepcopy__(self, memo):
-        """Copy optimiser and parameters; ``copy.deepcopy((model, optimizer))`` keeps both connected."""
+        """Copy optimizer and parameters; ``copy.deepcopy((model, optimizer))`` keeps both connected."""
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
@@ -347,7 +347,7 @@ class Optimizer:
     def __getstate__(self):
         raise TypeError(
             f"{type(self).__name__} cannot be pickled, because its parameters are views of one buffer: "
-            "save state_dict() and load it into a new optimiser"
+            "save state_dict() and load it into a new optimizer"
         )
 
     def __repr__(self):
@@ -365,7 +365,7 @@ def _sequentially(function, items):
 
 
 class _GroupStorage:
-    """The parameters of a group that share device and dtype, and their optimiser state."""
+    """The parameters of a group that share device and dtype, and their optimizer state."""
 
     def __init__(self, group, members, buffers):
         self.group = group

@@ -224,7 +224,7 @@ def pack_maps(cells):
 
 
 def pack_levels(cells):
-    """Quantise and pack cells (layers, heads, cells): 65,535 evenly spaced levels per head, and level 0 for -inf."""
+    """Quantize and pack cells (layers, heads, cells): 65,535 evenly spaced levels per head, and level 0 for -inf."""
     cells = cells.astype(np.float64).reshape(-1, cells.shape[-1])
     finite = np.isfinite(cells)
     low = np.where(finite, cells, np.inf).min(axis=1)

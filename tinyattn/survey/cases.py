@@ -248,7 +248,7 @@ CASES = {
         case(normal(3, 4), normal(3, 4), reduction="none"),
         case(normal(), integers(2)),
     ],
-    # normalisation
+    # normalization
     "layer_norm": [
         case(normal(3, 5), positive(5), normal(5), axes=(-1,), eps=1e-5),
         case(normal(2, 3, 4), None, None, axes=(-1,), eps=1e-5),

@@ -266,7 +266,7 @@ CHANGES = {
             "has x where z belongs in dw": (
                 "return g * z",
                 "return g * x",
-                "w multiplies the normalised row z, not x",
+                "w multiplies the normalized row z, not x",
             ),
             "lacks z in dw": ("return g * z", "return g", "dy/dw = z"),
         },

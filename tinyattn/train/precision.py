@@ -1,7 +1,7 @@
 """Training in TF32 and in float16: what a device can do, and the scale that keeps small gradients above zero.
 
 In float16 parameters and activations are stored in 16 bits; sums, norms, softmax and the loss are computed in float32,
-and the optimisers keep float32 copies of the parameters, the master weights, in which small updates are not lost.
+and the optimizers keep float32 copies of the parameters, the master weights, in which small updates are not lost.
 
 Source: P. Micikevicius et al., "Mixed Precision Training" (2018), section 3.
 """

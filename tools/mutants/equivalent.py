@@ -11,7 +11,7 @@ EQUIVALENT = {
     "  ->  return xp.where(unused, 0, g / xp.where(unused, 2, 2 * y))": "there g is 0",
     "ops.reductions.std_vjp: inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 1, y))"
     "  ->  inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 2, y))": "it is not used there",
-    "ops.normalisation._scaled: largest = xp.maximum(magnitude(x, axes), 1)"
+    "ops.normalization._scaled: largest = xp.maximum(magnitude(x, axes), 1)"
     "  ->  largest = xp.maximum(magnitude(x, axes), 2)": "the scale cancels",
     "kernels.cpu.layer_norm.centre: np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)"
     "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centred)": "any element will do",

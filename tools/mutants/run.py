@@ -78,7 +78,7 @@ def check_the_checks(mutants):
 
 @contextlib.contextmanager
 def _caches_cleared(function):
-    """Clear memoised results before and after the block."""
+    """Clear memoized results before and after the block."""
     caches = [
         value
         for value in function.__globals__.values()

@@ -64,7 +64,7 @@ def test_a_wrong_attention_is_found_with_its_element_and_its_autograd_node():
     assert error.report.operations == ("MulBackward0", "WrongAttentionBackward", "TanhBackward0")
 
 
-def test_what_leaves_the_graph_is_told_from_a_wrong_operation():
+def test_a_detached_result_is_distinguished_from_a_wrong_operation():
     with pytest.raises(GradcheckError, match=r"something leaves the graph: detach\(\)"):
         gradcheck(lambda x: x.sin() + x.detach(), normal(3))
 

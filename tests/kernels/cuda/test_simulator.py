@@ -167,6 +167,6 @@ def test_a_launch_that_failed_leaves_the_arrays_and_the_simulator_as_they_were()
     assert run(REVERSE)[0] == 64
 
 
-def test_what_does_not_compile_is_told():
+def test_a_source_that_does_not_compile_is_an_error_with_the_compilers_message():
     with pytest.raises(KernelError, match="undefined_name"):
         run(planted(REVERSE, "x[i]", "undefined_name"))

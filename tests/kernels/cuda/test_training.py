@@ -19,7 +19,7 @@ need_compiler()
 VOCABULARY = 30
 SMALL = {"layers": 2, "heads": 2, "dim": 32, "block_size": 16, "batch_size": 2, "workers": 1}
 RECIPES = {
-    "muon, rotary positions, normalised queries and keys": {},
+    "muon, rotary positions, normalized queries and keys": {},
     "nanoGPT's, with dropout": {"preset": "nanogpt-gpu"},
     "rms_norm, biases": {
         "norm_kind": "rms_norm",

@@ -1,4 +1,4 @@
-"""Optimisers and clipping by their kernels, in the simulator, do what they do without them."""
+"""Optimizers and clipping by their kernels, in the simulator, do what they do without them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-// Layer normalisation: y = w z + b with z = (x - mean) / sigma, a row of x at a time. See ops/normalisation.py.
+// Layer normalization: y = w z + b with z = (x - mean) / sigma, a row of x at a time. See ops/normalization.py.
 //
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
 

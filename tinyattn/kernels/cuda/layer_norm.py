@@ -1,4 +1,4 @@
-"""Layer normalisation over the last axes: one pass over each row, forward and backward.
+"""Layer normalization over the last axes: one pass over each row, forward and backward.
 
 Trade-offs: a row is kept in the registers of the threads that share it, so that it is read once; rows of more than
 2048 numbers are left to the rule. Of the forward three numbers a row are kept, and z is computed again.

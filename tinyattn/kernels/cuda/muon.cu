@@ -29,7 +29,7 @@ __global__ void muon_directions(const Real *gradient, Real *momentum, const long
 
 // Each matrix over its norm.
 template <typename Real>
-__global__ void muon_normalise(Real *directions, const double *partial, int size) {
+__global__ void muon_normalize(Real *directions, const double *partial, int size) {
     double sum = 0;
     for (int i = 0; i < gridDim.x; i++) sum += partial[blockIdx.y * gridDim.x + i];
     double inverse = sum == 0 ? 1 : 1 / sqrt(sum);

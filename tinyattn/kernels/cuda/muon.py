@@ -32,7 +32,7 @@ def directions(flat, places, shape, steps, *, momentum, nesterov):
     arrays = gradients, held, places, stack, partial
     numbers = *shape, *steps, float(momentum), nesterov
     launch("muon.cu", "muon_directions", template, grid, _BLOCK, *arrays, *numbers)
-    launch("muon.cu", "muon_normalise", template, grid, _BLOCK, stack, partial, size)
+    launch("muon.cu", "muon_normalize", template, grid, _BLOCK, stack, partial, size)
     return stack
 
 

@@ -1,6 +1,6 @@
-"""Root-mean-square normalisation over the last axes: one pass over each row, forward and backward.
+"""Root-mean-square normalization over the last axes: one pass over each row, forward and backward.
 
-Trade-offs: as for ``layer_norm``. Queries and keys, which are views of a projection, are normalised where they lie.
+Trade-offs: as for ``layer_norm``. Queries and keys, which are views of a projection, are normalized where they lie.
 """
 
 from ...autograd import register_kernel

@@ -1,4 +1,4 @@
-"""Normalisation layers: layer normalisation and RMS normalisation."""
+"""Normalization layers: layer normalization and RMS normalization."""
 
 from numbers import Integral
 
@@ -13,7 +13,7 @@ class LayerNorm(Module):
     """Subtract the mean of each vector and divide by its standard deviation, then scale by ``weight`` and add ``bias``.
 
     Args:
-        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalise over.
+        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalize over.
         eps: added to the variance, inside the root.
         weight, bias: whether to learn a gain and an offset; they start at 1 and 0.
 
@@ -41,7 +41,7 @@ class RMSNorm(Module):
     """Divide each vector by its root mean square, then scale by ``weight``.
 
     Args:
-        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalise over.
+        normalized_shape: the length of the last axis, or the lengths of the last axes, to normalize over.
         eps: added to the mean square, inside the root; None means the machine epsilon of the dtype.
         weight: whether to learn a gain; it starts at 1.
 
@@ -66,7 +66,7 @@ class RMSNorm(Module):
 
 
 def make_norm(kind, dim, bias=True):
-    """The normalisation layer of a configuration, ``"layer_norm"`` or ``"rms_norm"``, for vectors of length ``dim``."""
+    """The normalization layer of a configuration, ``"layer_norm"`` or ``"rms_norm"``, for vectors of length ``dim``."""
     if kind == "layer_norm":
         return LayerNorm(dim, bias=bias)
     if kind == "rms_norm":

@@ -82,62 +82,62 @@ def test_the_gradient_is_orthogonal_to_directions_of_invariance(device, random):
     np.testing.assert_allclose((gradient * x).sum(axis=-1), 0, atol=1e-9)  # a scaling
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_dtype_is_kept_in_both_directions(device, random, normalise, dtype):
+def test_the_dtype_is_kept_in_both_directions(device, random, normalize, dtype):
     x = ta.tensor(random.standard_normal((2, 8)).astype(dtype), requires_grad=True, device=device)
     weight = ta.tensor(np.ones(8, dtype), requires_grad=True, device=device)
-    out = normalise(x, 8, weight)
+    out = normalize(x, 8, weight)
     out.sum().backward()
     assert out.dtype == x.grad.dtype == weight.grad.dtype == dtype
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_float16_rows_whose_squares_overflow_float16(device, normalise):
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_float16_rows_whose_squares_overflow_float16(device, normalize):
     x = np.array([[1000.0, -1000.0, 2000.0, -2000.0]], "float16")
     expected = x.astype(float) / np.sqrt(2.5e6)
     np.testing.assert_allclose(
-        normalise(ta.tensor(x, device=device), 4).numpy(), expected, rtol=2e-3
+        normalize(ta.tensor(x, device=device), 4).numpy(), expected, rtol=2e-3
     )
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
 @pytest.mark.parametrize("eps", [0.0, -1e-5, float("nan")])
-def test_eps_must_be_positive(device, normalise, eps):
+def test_eps_must_be_positive(device, normalize, eps):
     with pytest.raises(ValueError, match="eps"):
-        normalise(ta.tensor(np.zeros((3, 4)), device=device), 4, eps=eps)
+        normalize(ta.tensor(np.zeros((3, 4)), device=device), 4, eps=eps)
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_incompatible_shapes_are_an_error(device, normalise):
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_incompatible_shapes_are_an_error(device, normalize):
     x = ta.tensor(np.ones((3, 4)), device=device)
     with pytest.raises(ValueError, match=r"\(3, 4\).*normalized_shape=3"):
-        normalise(x, 3)
+        normalize(x, 3)
     with pytest.raises(ValueError, match="normalized_shape"):
-        normalise(x, ())
+        normalize(x, ())
     with pytest.raises(ValueError, match=r"weight of shape \(3,\).*\(4,\)"):
-        normalise(x, 4, ta.tensor(np.ones(3), device=device))
+        normalize(x, 4, ta.tensor(np.ones(3), device=device))
     with pytest.raises(ValueError, match="without elements"):
-        normalise(ta.tensor(np.ones((3, 0)), device=device), 0)
+        normalize(ta.tensor(np.ones((3, 0)), device=device), 0)
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_no_rows_give_no_rows_and_a_weight_gradient_of_zeros(device, normalise):
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_no_rows_give_no_rows_and_a_weight_gradient_of_zeros(device, normalize):
     x = ta.tensor(np.ones((0, 4)), requires_grad=True, device=device)
     weight = ta.tensor(np.ones(4), requires_grad=True, device=device)
-    out = normalise(x, 4, weight)
+    out = normalize(x, 4, weight)
     assert out.shape == (0, 4)
     out.sum().backward()
     assert x.grad.shape == (0, 4)
     assert weight.grad.tolist() == [0.0] * 4
 
 
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_integers_and_lists_are_converted_to_float32(device, normalise):
-    expected = normalise(ta.tensor([1.0, 2.0, 4.0]), 3).numpy()
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_integers_and_lists_are_converted_to_float32(device, normalize):
+    expected = normalize(ta.tensor([1.0, 2.0, 4.0]), 3).numpy()
     with ta.device(device):
         for x in ([1, 2, 4], ta.tensor([1, 2, 4])):
-            out = normalise(x, 3)
+            out = normalize(x, 3)
             assert out.dtype == "float32" and out.device == device
             np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)
 
@@ -152,24 +152,24 @@ def test_a_row_may_be_named_by_a_number_of_numpys_and_scaled_by_a_list():
 @pytest.mark.parametrize(
     ("dtype", "size"), [("float32", 1e19), ("float32", 1e30), ("float64", 1e200), ("float16", 6e4)]
 )
-@pytest.mark.parametrize("normalise", [ta.layer_norm, ta.rms_norm])
-def test_rows_whose_squares_overflow_are_normalized(normalise, dtype, size, way, device):
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_rows_whose_squares_overflow_are_normalized(normalize, dtype, size, way, device):
     """Beside rows of ordinary size, which they leave alone; and the gradient is 1 / size, first and second order."""
     ordinary = [3.0, -1.0, 0.5, 2.0]
     values = np.array([[size, -size, size, -size], ordinary], dtype)
     x = ta.tensor(values, requires_grad=True, device=device)
     g = ta.tensor(np.array([[1.0, 0.5, -2.0, 0.25]] * 2, dtype), device=device)
     with way():
-        y = normalise(x, 4)
+        y = normalize(x, 4)
         (first,) = ta.grad(y, [x], g)
-        (recorded,) = ta.grad(normalise(x, 4), [x], g, create_graph=True)
+        (recorded,) = ta.grad(normalize(x, 4), [x], g, create_graph=True)
         (second,) = ta.grad(recorded, [x], g)
     assert y.tolist()[0] == pytest.approx([1, -1, 1, -1], rel=1e-3)
-    np.testing.assert_allclose(y.numpy()[1], normalise(x[1:], 4).numpy()[0], rtol=1e-3)
+    np.testing.assert_allclose(y.numpy()[1], normalize(x[1:], 4).numpy()[0], rtol=1e-3)
     z = np.array([1.0, -1.0, 1.0, -1.0])
     cotangent = np.array([1.0, 0.5, -2.0, 0.25])
     expected = cotangent - z * (cotangent * z).mean()
-    if normalise is ta.layer_norm:
+    if normalize is ta.layer_norm:
         expected = expected - cotangent.mean()
     for found in (first, recorded):
         scaled = found.numpy().astype("float64")[0] * size

@@ -1,4 +1,4 @@
-"""Weight initialisation: drawn on the host, so that a seed gives the same weights on every device."""
+"""Weight initialization: drawn on the host, so that a seed gives the same weights on every device."""
 
 import math
 
@@ -18,8 +18,8 @@ def uniform(shape, bound):
     return default_random().uniform(-bound, bound, shape).astype(np.float32)
 
 
-def initialise_like_gpt2(model, residual_projections, layers):
-    """Initialise every Linear and Embedding with N(0, 0.02^2) and biases with 0, with smaller residual projections.
+def initialize_like_gpt2(model, residual_projections, layers):
+    """Initialize every Linear and Embedding with N(0, 0.02^2) and biases with 0, with smaller residual projections.
 
     Each of the ``layers`` blocks adds two terms to the residual stream. Dividing the standard deviation of their
     projections by sqrt(2 layers) keeps the variance of the stream from growing with depth.

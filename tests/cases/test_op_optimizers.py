@@ -1,4 +1,4 @@
-"""Hard cases OP: one number under an optimiser, ties, clipping, dtype and schedules."""
+"""Hard cases OP: one number under an optimizer, ties, clipping, dtype and schedules."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def trajectory(optimizer, p, gradients):
 
 
 @pytest.mark.parametrize(("gradient", "expected"), [(0.1, 0.9990000001), (1e-8, 0.9995)])
-def test_OP_01_eps_stands_outside_the_bias_correction(leaf, gradient, expected):
+def test_OP_01_eps_is_added_after_the_bias_correction(leaf, gradient, expected):
     p = leaf(1.0)
     adam = optim.AdamW([p], lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     assert trajectory(adam, p, [gradient])[0] == pytest.approx(expected, abs=1e-10)
@@ -105,7 +105,7 @@ def test_OP_10_parameters_can_be_gone_through_again(device):
     assert model.first.item() < 1.0
 
 
-def test_OP_10_an_optimiser_refuses_a_generator_that_is_used_up(device):
+def test_OP_10_an_optimizer_refuses_a_generator_that_is_used_up(device):
     parameters = (parameter for parameter in Tied(device).parameters())
     list(parameters)
     with pytest.raises(ValueError, match="exhausted generator"):

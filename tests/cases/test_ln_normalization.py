@@ -70,7 +70,7 @@ def test_LN_08_strided_rows_give_the_bits_of_their_copy(leaf, device, random, dt
 
 @pytest.mark.parametrize("eps", [0.0, -1e-5])
 def test_LN_10_eps_must_be_positive(leaf, eps):
-    for normalise in (ta.layer_norm, ta.rms_norm):
+    for normalize in (ta.layer_norm, ta.rms_norm):
         with pytest.raises(ValueError, match="eps"):
-            normalise(leaf(np.zeros((3, 4))), 4, eps=eps)
+            normalize(leaf(np.zeros((3, 4))), 4, eps=eps)
     assert ta.layer_norm(leaf(np.zeros((3, 4))), 4).tolist() == np.zeros((3, 4)).tolist()
