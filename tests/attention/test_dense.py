@@ -81,7 +81,9 @@ def test_gradients_agree_with_differences_to_second_order(
 
 def test_gradients_with_dropout_and_a_scale_agree_with_differences(device, qkv):
     check_gradient(
-        lambda q, k, v: attention(q, k, v, None, causal=True, scale=0.7, dropout_p=0.4, key=3),
+        lambda q, k, v: attention(
+            q, k, v, None, causal=True, scale=0.7, dropout_p=0.4, dropout_key=3
+        ),
         *qkv,
         device=device,
     )
@@ -97,7 +99,9 @@ def test_gradients_of_broadcast_leading_axes_agree_with_differences(device, rand
             device=device,
         )
         check_gradient(
-            lambda q, k, v: attention(q, k, v, None, causal=True, scale=1.0, dropout_p=0.5, key=1),
+            lambda q, k, v: attention(
+                q, k, v, None, causal=True, scale=1.0, dropout_p=0.5, dropout_key=1
+            ),
             *arrays,
             device=device,
         )

@@ -54,7 +54,7 @@ def test_dropout_drops_the_same_weights_forward_and_backward(causal, random, dev
     """Compares with the gradients of the rule, which draws the same dropout mask from the same key."""
     arrays = draw(random, 13)
     attention = ta.autograd.PRIMITIVES["attention"]
-    options = {"causal": causal, "scale": 0.4, "dropout_p": 0.3, "key": 12345678901234567}
+    options = {"causal": causal, "scale": 0.4, "dropout_p": 0.3, "dropout_key": 12345678901234567}
 
     def by_rule(q, k, v):
         with ta.reference():

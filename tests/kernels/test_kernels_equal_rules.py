@@ -83,7 +83,7 @@ def attention_cases():
         yield Case(f"mask {mask_shape}", *[shape] * 3, mask, causal=True, scale=0.3)
     for length in (20, 140):
         shape = (2, 3, length, 8)
-        options = {"causal": True, "scale": 0.3, "dropout_p": 0.4, "key": 987654321987}
+        options = {"causal": True, "scale": 0.3, "dropout_p": 0.4, "dropout_key": 987654321987}
         yield Case(f"dropout, length {length}", *[shape] * 3, None, **options)
 
 

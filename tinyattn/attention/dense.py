@@ -18,7 +18,7 @@ from .masks import visible_keys
 
 
 @primitive
-def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=None):
+def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):
     """For each query, the average of the values, weighted by the softmax of the scaled products q . k (the scores).
 
     Args:
@@ -29,7 +29,7 @@ def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=
         causal: query i sees only the keys up to i + keys - queries.
         scale: the factor of the scores, by default 1 / sqrt(head_dim).
         dropout_p: the probability of dropping a weight.
-        key: the 64-bit key of the random bits that decide which weights are dropped.
+        dropout_key: the 64-bit key of the random bits that decide which weights are dropped.
 
     With scores S, weights P and, for dropout, factors D that are 0 or 1 / (1 - dropout_p),
         S = scale Q K^T        P = softmax(S), over the visible keys        O = (D * P) V
@@ -54,36 +54,42 @@ def attention(q, k, v, mask, /, *, causal=False, scale=None, dropout_p=0.0, key=
     """
     weights = _weights(q, k, mask, causal, scale)  # (..., queries, keys)
     if dropout_p:
-        weights = weights * _dropout_factors(weights, v, dropout_p, key)
+        weights = weights * _dropout_factors(weights, v, dropout_p, dropout_key)
     return weights @ v  # (..., queries, value_dim)
 
 
 @attention.vjp("q")
-def attention_vjp_q(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
+def attention_vjp_q(
+    g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None
+):
+    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, dropout_key)
     return (ds @ k) * score_scale(q, scale)
 
 
 @attention.vjp("k")
-def attention_vjp_k(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
-    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key)
+def attention_vjp_k(
+    g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None
+):
+    ds = _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, dropout_key)
     return ds.swapaxes(-1, -2) @ (q * score_scale(q, scale))
 
 
 @attention.vjp("v")
-def attention_vjp_v(g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+def attention_vjp_v(
+    g, _out, q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None
+):
     weights = _weights(q, k, mask, causal, scale)
     if dropout_p:
-        weights = weights * _dropout_factors(weights, v, dropout_p, key)
+        weights = weights * _dropout_factors(weights, v, dropout_p, dropout_key)
     return weights.swapaxes(-1, -2) @ g
 
 
-def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, key):
+def _score_cotangent(g, q, k, v, mask, causal, scale, dropout_p, dropout_key):
     """dS, (..., queries, keys), from ``g`` = dO, (..., queries, value_dim)."""
     weights = _weights(q, k, mask, causal, scale)
     dweights = g @ v.swapaxes(-1, -2)
     if dropout_p:
-        dweights = dweights * _dropout_factors(weights, v, dropout_p, key)
+        dweights = dweights * _dropout_factors(weights, v, dropout_p, dropout_key)
     return softmax_vjp(dweights, weights, None)
 
 
@@ -97,11 +103,11 @@ def _weights(q, k, mask, causal, scale):
     return softmax.rule(scores)
 
 
-def _dropout_factors(weights, v, dropout_p, key):
+def _dropout_factors(weights, v, dropout_p, dropout_key):
     """D, (..., queries, keys), where the leading axes are those of the weights and the values, broadcast."""
     xp = array_namespace(weights)
     ones = xp.broadcast_to(xp.ones_like(weights), _weights_shape(weights, v))
-    return dropout_by_key.rule(ones, p=dropout_p, key=key)
+    return dropout_by_key.rule(ones, p=dropout_p, key=dropout_key)
 
 
 def _weights_shape(weights, v):

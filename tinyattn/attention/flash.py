@@ -29,9 +29,11 @@ def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
     >>> flash_attention(x, x, x, causal=True).shape
     (1, 3, 2)
     """
-    key = default_random().key() if dropout_p else None
+    dropout_key = default_random().key() if dropout_p else None
     scale = score_scale(q, scale)
-    return attention(q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, key=key)
+    return attention(
+        q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, dropout_key=dropout_key
+    )
 
 
 FLASH = AttentionKind("flash", flash_attention, is_exact=True)

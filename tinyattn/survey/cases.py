@@ -350,10 +350,12 @@ CASES = {
         case(*_HEADS, boolean(4, 1), **_ATTENTION),
         case(*_HEADS, boolean(1, 4), **_ATTENTION),
         case(normal(2, 1, 3, 4), normal(2, 5, 4), normal(2, 1, 5, 3), None, **_ATTENTION),
-        case(*_QKV, None, causal=True, scale=0.6, dropout_p=0.3, key=11),
-        case(*_HEADS, None, causal=True, scale=0.6, dropout_p=0.3, key=12),
-        case(normal(3, 2), normal(3, 2), normal(2, 1, 3, 2), None, dropout_p=0.4, key=13),
-        case(normal(2, 9, 2), normal(2, 9, 2), normal(2, 9, 1), None, dropout_p=0.4, key=14),
+        case(*_QKV, None, causal=True, scale=0.6, dropout_p=0.3, dropout_key=11),
+        case(*_HEADS, None, causal=True, scale=0.6, dropout_p=0.3, dropout_key=12),
+        case(normal(3, 2), normal(3, 2), normal(2, 1, 3, 2), None, dropout_p=0.4, dropout_key=13),
+        case(
+            normal(2, 9, 2), normal(2, 9, 2), normal(2, 9, 1), None, dropout_p=0.4, dropout_key=14
+        ),
         case(normal(7, 2), normal(2, 2), normal(2, 3), None, causal=True, scale=0.6),
         case(normal(1, 3, 2), normal(3, 2), normal(3, 2), None, **_ATTENTION),
         case(*[Drawn((3, 2, 2), axes=(1, 0, 2))] * 3, None, **_ATTENTION),

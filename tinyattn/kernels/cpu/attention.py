@@ -44,7 +44,7 @@ _SMALLEST_SUM, _LARGEST_SUM = 1e-26, 1e26  # exp(-60) and exp(60)
 _ALIGNED = 16  # slices of a row that start at a multiple of this are processed at twice the speed
 
 
-def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):
     if dropout_p >= 1 or q.ndim < 2 or q.ndim > 4 or not is_floating(q, k, v):
         return NotImplemented
     if k.shape[:-2] != q.shape[:-2] or v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1]:
@@ -59,7 +59,7 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
         scale = 1.0 / math.sqrt(q.shape[-1])
     kind = _Short if max(q.shape[-2], k.shape[-2]) <= _SHORT else _Tiled
     out = empty_in_layout_of(q, v.shape[-1])
-    call = kind(q, k, v, mask, out, causal, float(scale), dropout_p, key)
+    call = kind(q, k, v, mask, out, causal, float(scale), dropout_p, dropout_key)
     for group in call.groups:
         if not call.forward(group):
             return NotImplemented  # the rule handles infinite scores
@@ -107,14 +107,14 @@ def _triangle(rows, columns, diagonal, dtype):
 class _Call:
     """One call of attention: the inputs as (batch, heads, length, width), and the residuals for backward."""
 
-    def __init__(self, q, k, v, mask, out, causal, scale, dropout_p, key):
+    def __init__(self, q, k, v, mask, out, causal, scale, dropout_p, dropout_key):
         self.shape = q.shape[:-2]
         self.q, self.k, self.v, self.out = (_four_axes(array) for array in (q, k, v, out))
         self.mask = None if mask is None else _four_axes(mask)
         self.causal = causal
         self.scale = scale
         self.dropout_p = dropout_p
-        self.key = key
+        self.dropout_key = dropout_key
         self.queries, self.keys = self.q.shape[2], self.k.shape[2]
         # Causal: query i attends to keys up to i + offset, so that the last query attends to the last key.
         self.offset = self.keys - self.queries
@@ -164,7 +164,7 @@ class _Call:
         row = np.arange(rows.start, rows.stop, dtype=np.uint32)[:, None]
         column = np.arange(columns.start, columns.stop, dtype=np.uint32)
         counter = (numbers * np.uint32(self.queries) + row) * np.uint32(self.keys) + column
-        factors = keep_mask(counter, self.key, self.dropout_p).astype(weights.dtype)
+        factors = keep_mask(counter, self.dropout_key, self.dropout_p).astype(weights.dtype)
         factors *= 1 / (1 - self.dropout_p)
         return factors
 

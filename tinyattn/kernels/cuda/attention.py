@@ -29,19 +29,19 @@ _THREADS = 128
 _HEAD_DIMS = (16, 32, 64, 128)  # that the kernels are compiled for
 
 
-def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):
     if dropout_p >= 1 or not is_floating(q, k, v):
         return NotImplemented
     if not _fits(q, k, v, mask):
         result = portable.forward(
-            q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, key=key
+            q, k, v, mask, causal=causal, scale=scale, dropout_p=dropout_p, dropout_key=dropout_key
         )
         if result is NotImplemented:
             return NotImplemented
         out, residuals = result
         return out, (portable.backward, residuals)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    call = _Call(q, k, v, mask, causal, scale, dropout_p, key)
+    call = _Call(q, k, v, mask, causal, scale, dropout_p, dropout_key)
     return call.forward(), (_Call.backward, call)
 
 
@@ -66,7 +66,7 @@ def _fits(q, k, v, mask):
 class _Call:
     """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
 
-    def __init__(self, q, k, v, mask, causal, scale, dropout_p, key):
+    def __init__(self, q, k, v, mask, causal, scale, dropout_p, dropout_key):
         self.leading = q.shape[:-2]
         self.swapped = any(heads_swapped(array) for array in (q, k, v))
         self.q, self.k, self.v = (self._laid_out(array) for array in (q, k, v))
@@ -94,7 +94,7 @@ class _Call:
             causal,
             scale,
             *strides,
-            *mask_numbers(dropout_p, key),
+            *mask_numbers(dropout_p, dropout_key),
         )
 
     def forward(self):

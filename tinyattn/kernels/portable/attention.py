@@ -16,7 +16,7 @@ from .tiles import dropout_factors, merge, tile_backward, tile_forward
 TILE = 512  # queries and keys in a tile: large, because each tile needs several kernel launches on a GPU
 
 
-def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None):
+def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):
     """The output; the residuals are the inputs, the output and the log-sum-exp of each row."""
     if dropout_p >= 1 or q.dtype.char not in "fd":
         return NotImplemented
@@ -27,7 +27,7 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
     for rows in _tiles(q.shape[-2]):
         result = None
         for keys, allowed, keep in _key_tiles(
-            xp, rows, shape, mask, causal, dropout_p, key, q.dtype
+            xp, rows, shape, mask, causal, dropout_p, dropout_key, q.dtype
         ):
             result = merge(
                 result,
@@ -42,12 +42,23 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, key=None)
     if not outs:
         return NotImplemented
     out = xp.concatenate(outs, axis=-2)
-    return out, (q, k, v, mask, out, xp.concatenate(lses, axis=-2), causal, scale, dropout_p, key)
+    return out, (
+        q,
+        k,
+        v,
+        mask,
+        out,
+        xp.concatenate(lses, axis=-2),
+        causal,
+        scale,
+        dropout_p,
+        dropout_key,
+    )
 
 
 def backward(g, residuals):
     """The cotangents of q, k and v."""
-    q, k, v, mask, out, lse, causal, scale, dropout_p, key = residuals
+    q, k, v, mask, out, lse, causal, scale, dropout_p, dropout_key = residuals
     xp = array_namespace(q)
     shape = _score_shape(q, k, v)
     delta = xp.sum(g * out, axis=-1, keepdims=True)
@@ -57,7 +68,7 @@ def backward(g, residuals):
     dv = xp.zeros((*leading, *v.shape[-2:]), dtype=q.dtype)
     for rows in _tiles(q.shape[-2]):
         for keys, allowed, keep in _key_tiles(
-            xp, rows, shape, mask, causal, dropout_p, key, q.dtype
+            xp, rows, shape, mask, causal, dropout_p, dropout_key, q.dtype
         ):
             parts = tile_backward(
                 g[..., rows, :],
@@ -86,7 +97,7 @@ def _score_shape(q, k, v):
     return (*leading, q.shape[-2], k.shape[-2])
 
 
-def _key_tiles(xp, rows, shape, mask, causal, dropout_p, key, dtype):
+def _key_tiles(xp, rows, shape, mask, causal, dropout_p, dropout_key, dtype):
     """The tiles of keys that some query of ``rows`` may attend to, each with its mask and dropout factors."""
     queries, length = shape[-2:]
     offset = length - queries  # causal: the last query attends to the last key
@@ -110,7 +121,7 @@ def _key_tiles(xp, rows, shape, mask, causal, dropout_p, key, dtype):
                 rows.stop - rows.start,
                 keys.start,
                 keys.stop - keys.start,
-                key,
+                dropout_key,
                 dropout_p,
                 dtype,
             )

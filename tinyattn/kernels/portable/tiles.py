@@ -93,7 +93,7 @@ def _scores(q, k, allowed, scale):
     return scores if allowed is None else xp.where(allowed, scores, -xp.inf)
 
 
-def dropout_factors(xp, shape, row_start, rows, key_start, keys, key, dropout_p, dtype):
+def dropout_factors(xp, shape, row_start, rows, key_start, keys, dropout_key, dropout_p, dtype):
     """The dropout factors 0 or 1/(1-p) of a tile of weights, by index in the array of all weights, of ``shape``."""
     *leading, queries, all_keys = shape
     matrix = xp.arange(math.prod(leading), dtype=xp.uint32)[:, None, None] * (
@@ -101,5 +101,5 @@ def dropout_factors(xp, shape, row_start, rows, key_start, keys, key, dropout_p,
     )
     row = (xp.arange(rows, dtype=xp.uint32)[:, None] + row_start) * all_keys
     column = xp.arange(keys, dtype=xp.uint32) + key_start
-    kept = keep_mask(matrix + row + column, key, dropout_p)
+    kept = keep_mask(matrix + row + column, dropout_key, dropout_p)
     return (kept / (1 - dropout_p)).astype(dtype).reshape((*leading, rows, keys))
