@@ -94,6 +94,10 @@ PATTERNS = {
     r"kernels\.portable\.attention\._no_allowed_keys: return .*-xp\.inf.*": (
         "these queries see no key, so that backward never reads it"
     ),
+    r"ops\.losses\._row_cotangent: .*  ->  .* if reduction == 'mean' else 2, reduction\)": (
+        "the number is used for the mean only"
+    ),
+    r".*astype\(np\.intp, copy=False\)  ->  .*copy=True\)": "a copy of the ids has the same values",
     r"(ops\.losses\._kept_and_classes|kernels\.cpu\.cross_entropy\.forward): .*where\(kept, \w+, 0\).*": (
         "the class of a place that does not count is not used (where there is no class 1, the rule runs)"
     ),

@@ -8,7 +8,6 @@ _UNMASKED = "_weights(q, k, None, False, scale)"
 _ONE_ROW = (
     "the scores of one query compete with each other: the sum runs over its keys, the last axis"
 )
-    "the scores of one query compete with each other: the sum runs over its keys, the last axis"
 _MASK = "a masked score is -inf before the softmax, in the backward pass too"
 
 CHANGES = {
