@@ -21,12 +21,12 @@ import time
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, GREEN, GREY, ORANGE, PURPLE, example, fit
+from harness import BLUE, GRAY, GREEN, ORANGE, PURPLE, example, fit
 from tinyattn.backend import Random
 from tinyattn.data import Batches, CharDataset, evaluation_batches
 from tinyattn.models import GPT, GPTConfig
 
-KINDS = {"dense": ORANGE, "flash": BLUE, "ring": GREY, "window": GREEN, "linear": PURPLE}
+KINDS = {"dense": ORANGE, "flash": BLUE, "ring": GRAY, "window": GREEN, "linear": PURPLE}
 BLOCK = 128
 
 
@@ -107,12 +107,12 @@ def main(run):
 
     figure, axes = run.figure(1, 1, width=6, height=3.8)
     window = max(steps // 30, 1)
-    for kind, colour in KINDS.items():
+    for kind, color in KINDS.items():
         losses = trained[kind][0]
         smooth = np.convolve(losses, np.ones(window) / window, mode="valid")
         style = "--" if kind in ("flash", "ring") else "-"
         at = np.arange(len(smooth)) + window
-        axes.plot(at, smooth, style, color=colour, label=kind, linewidth=1.4)
+        axes.plot(at, smooth, style, color=color, label=kind, linewidth=1.4)
     axes.axhline(unigram, color="black", linewidth=0.7, linestyle=":")
     axes.text(steps, unigram, "counting characters ", ha="right", va="bottom", fontsize=8)
     axes.set(

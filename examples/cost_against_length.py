@@ -20,14 +20,14 @@ import numpy as np
 import threadpoolctl
 
 import tinyattn as ta
-from harness import BLUE, GREEN, GREY, ORANGE, PURPLE, example
+from harness import BLUE, GRAY, GREEN, ORANGE, PURPLE, example
 
 KINDS = {
     "dense": ({}, ORANGE, "o"),
     "flash": ({}, BLUE, "s"),
     "window": ({"window": 128}, GREEN, "^"),
     "linear": ({}, PURPLE, "v"),
-    "ring": ({"ranks": 4}, GREY, "D"),
+    "ring": ({"ranks": 4}, GRAY, "D"),
 }
 HEAD_DIM = 64
 
@@ -137,12 +137,12 @@ def draw(run, lengths_of, measured, exponents):
     for which, (panel, title, unit) in enumerate(
         zip(axes, ("memory above the start, MB", "processor time, ms"), (1e6, 1e-3))
     ):
-        for kind, (_, colour, marker) in KINDS.items():
+        for kind, (_, color, marker) in KINDS.items():
             lengths = lengths_of[kind]
             costs = [measured[kind, length][which] / unit for length in lengths]
             fitted = exponents[which].get(kind)
             label = kind if fitted is None else f"{kind}: $n^{{{fitted:.2f}}}$"
-            panel.loglog(lengths, costs, color=colour, marker=marker, label=label)
+            panel.loglog(lengths, costs, color=color, marker=marker, label=label)
         every = sorted({length for lengths in lengths_of.values() for length in lengths})
         panel.set_xscale("log", base=2)
         panel.set_xticks(every, every)

@@ -148,7 +148,7 @@ def main(run):
     left.set(title="the same parameters, three inputs", xticks=[])
     left.grid(False)
     right_panel.bar(list(right), list(right.values()), 0.5, color=(BLUE, ORANGE))
-    right_panel.axhline(1 / CONTENTS, linestyle="--", color="grey")
+    right_panel.axhline(1 / CONTENTS, linestyle="--", color="gray")
     right_panel.set(title="accuracy (dashed: chance)", ylim=(0, 1.05), yticks=(0, 0.5, 1))
     run.save(figure)
 

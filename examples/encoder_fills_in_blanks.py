@@ -134,7 +134,7 @@ def main(run):
     figure, axes = run.figure(1, run.choose(2, 1), width=4.4, squeeze=False)
     first = axes[0, 0]
     first.bar(list(repeated), [right for _, right in repeated.values()], 0.5, color=KINDS.values())
-    first.axhline(1 / LETTERS, linestyle="--", color="grey")
+    first.axhline(1 / LETTERS, linestyle="--", color="gray")
     first.set(
         title="repeated texts:\naccuracy at gaps in the first half",
         ylim=(0, 1.05),
@@ -152,9 +152,9 @@ def main(run):
         )
         assert documentation["encoder"][-1][1] < documentation["causal"][-1][1]
         second = axes[0, 1]
-        for kind, colour in KINDS.items():
+        for kind, color in KINDS.items():
             steps, losses, _ = zip(*documentation[kind])
-            second.plot(steps[1:], losses[1:], "o-", color=colour, label=kind)
+            second.plot(steps[1:], losses[1:], "o-", color=color, label=kind)
         second.set(title="Python's documentation", xlabel="steps", ylabel="loss at the gap, nats")
         second.legend()
     run.save(figure)

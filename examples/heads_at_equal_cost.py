@@ -106,10 +106,10 @@ def main(run):
     run.draw_weights(axes[0], "the one head", maps[1][0])
     for head in range(2):
         run.draw_weights(axes[1 + head], f"head {head + 1} of two", maps[2][head])
-    for place, (distance, colour) in enumerate(zip(DISTANCES, (BLUE, ORANGE))):
+    for place, (distance, color) in enumerate(zip(DISTANCES, (BLUE, ORANGE))):
         at = np.arange(len(HEADS)) + 0.35 * (place - 0.5)
         values = [trained[heads][1][place] for heads in HEADS]
-        axes[3].bar(at, values, 0.33, color=colour, label=f"{distance} before")
+        axes[3].bar(at, values, 0.33, color=color, label=f"{distance} before")
     axes[3].set_xticks(range(len(HEADS)), HEADS)
     axes[3].set(title="accuracy", xlabel="heads", ylim=(0, 1.3), yticks=(0, 0.5, 1))
     axes[3].legend(ncols=2, loc="upper center", fontsize=8)

@@ -135,11 +135,11 @@ def main(run):
         run.draw_matrix(
             panel, f"gradient of the scores,\nmasked {way} the softmax", leaks[way]["gradient"]
         )
-    for way, colour in (("before", BLUE), ("after", ORANGE)):
+    for way, color in (("before", BLUE), ("after", ORANGE)):
         axes[2].plot(
-            range(1, len(losses[way]) + 1), losses[way], "o-", color=colour, label=f"masked {way}"
+            range(1, len(losses[way]) + 1), losses[way], "o-", color=color, label=f"masked {way}"
         )
-    axes[2].axhline(math.log(2), linestyle="--", color="grey", label="ln 2")
+    axes[2].axhline(math.log(2), linestyle="--", color="gray", label="ln 2")
     axes[2].set(title="loss on random bits", xlabel="position", ylabel="nats", ylim=(0, 0.8))
     axes[2].legend(loc="lower left")
     run.save(figure)

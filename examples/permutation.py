@@ -14,7 +14,7 @@ mirror image of the first: it distinguishes permutations in general, but not thi
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, GREY, ORANGE, example
+from harness import BLUE, GRAY, ORANGE, example
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -112,8 +112,8 @@ def main(run):
     middle.set_yticks(range(LENGTH), tokens[order], fontsize=7)
     names = list(measured)
     values = [max(measured[name][0], 1e-17) for name in names]
-    colours = [BLUE] + [ORANGE] * len(POSITIONS[1:]) + [GREY]
-    right.barh(names, values, color=colours, log=True)
+    colors = [BLUE] + [ORANGE] * len(POSITIONS[1:]) + [GRAY]
+    right.barh(names, values, color=colors, log=True)
     right.invert_yaxis()
     right.set(title="distance from equivariance", xlim=(1e-17, 10))
     run.save(figure)

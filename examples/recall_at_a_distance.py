@@ -121,12 +121,12 @@ def main(run):
     assert gradients["attention", far] > 0.5 * near / far * gradients["attention", near]
 
     figure, (left, middle) = run.figure(1, 2, width=4.4)
-    for kind, colour in KINDS.items():
-        style = {"color": colour, "marker": "o", "label": kind}
+    for kind, color in KINDS.items():
+        style = {"color": color, "marker": "o", "label": kind}
         left.plot(distances, [right[kind, distance] for distance in distances], **style)
         reached = [distance for distance in distances if gradients[kind, distance] > 0]
         middle.loglog(reached, [gradients[kind, distance] for distance in reached], **style)
-    left.axhline(1 / NAMES, linestyle="--", color="grey", label="chance")
+    left.axhline(1 / NAMES, linestyle="--", color="gray", label="chance")
     left.set_xscale("log", base=2)
     left.set(title=f"accuracy after {steps} steps", xlabel="distance", ylim=(0, 1.05))
     left.legend()

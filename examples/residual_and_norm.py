@@ -22,14 +22,14 @@ exponentially with depth" (2021).
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, GREEN, GREY, ORANGE, example, fit
+from harness import BLUE, GRAY, GREEN, ORANGE, example, fit
 from tinyattn import nn
 
 VARIANTS = {
     "both": (True, True, BLUE),
     "no norm": (True, False, GREEN),
     "no residual": (False, True, ORANGE),
-    "neither": (False, False, GREY),
+    "neither": (False, False, GRAY),
 }
 TOKENS, LENGTH, BACK = 8, 12, 2
 
@@ -123,8 +123,8 @@ def main(run):
     assert not last["no norm", large] < 4  # nor is NaN
 
     figure, (left, middle, right) = run.figure(1, 3)
-    for variant, (*_, colour) in VARIANTS.items():
-        style = {"color": colour, "marker": "o", "label": variant}
+    for variant, (*_, color) in VARIANTS.items():
+        style = {"color": color, "marker": "o", "label": variant}
         left.loglog(depths, [passed[variant, depth][0] for depth in depths], **style)
         middle.semilogx(depths, [passed[variant, depth][1] for depth in depths], **style)
         losses = np.minimum(np.nan_to_num([last[variant, rate] for rate in rates], nan=np.inf), 4)
@@ -138,7 +138,7 @@ def main(run):
         panel.set(title=title, xlabel="blocks")
     left.legend()
     middle.set_ylim(0, 1.05)
-    right.axhline(np.log(TOKENS), linestyle="--", color="grey", linewidth=1)
+    right.axhline(np.log(TOKENS), linestyle="--", color="gray", linewidth=1)
     right.set(
         title=f"loss after {steps} steps (4: or more)", xlabel="learning rate", ylim=(-0.1, 4.1)
     )

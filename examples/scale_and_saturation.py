@@ -88,14 +88,14 @@ def main(run):
 def draw(run, sizes, products, measured):
     figure, (left, middle, right) = run.figure(1, 3)
     left.loglog(sizes, [products[d_k].var() for d_k in sizes], "o", color=BLUE, label="measured")
-    left.loglog(sizes, sizes, "--", color="grey", label="$d_k$")
+    left.loglog(sizes, sizes, "--", color="gray", label="$d_k$")
     left.set(title="variance of q.k", xlabel="$d_k$")
     left.legend()
-    for scaled, colour, name in (
+    for scaled, color, name in (
         (True, BLUE, r"divided by $\sqrt{d_k}$"),
         (False, ORANGE, "not divided"),
     ):
-        style = {"color": colour, "marker": "o", "label": name}
+        style = {"color": color, "marker": "o", "label": name}
         middle.semilogx(sizes, [measured[d, scaled]["largest weight"] for d in sizes], **style)
         right.loglog(sizes, [measured[d, scaled]["gradient"] for d in sizes], **style)
     middle.set(title=f"largest of {KEYS} weights", xlabel="$d_k$", ylim=(0, 1.05))

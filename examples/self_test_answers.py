@@ -124,8 +124,8 @@ def main(run):
         print(answer.__doc__)
         print(textwrap.indent(textwrap.fill(" ".join(text.split()), 90), "   "))
         print(f"   [{script}]\n")
-        colours = [BLUE, *[ORANGE] * (len(bars) - 1)]
-        panel.bar(list(bars), np.maximum(list(bars.values()), 0), 0.5, color=colours)
+        colors = [BLUE, *[ORANGE] * (len(bars) - 1)]
+        panel.bar(list(bars), np.maximum(list(bars.values()), 0), 0.5, color=colors)
         panel.set_title(f"{number}. {title}")
     run.save(figure)
 

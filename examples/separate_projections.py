@@ -95,10 +95,10 @@ def main(run):
         with ta.no_grad():
             weights = trained[way, narrow][0].weights(tokens).numpy()
         run.draw_weights(panel, f"{way}, {narrow} wide", weights, ("pronoun", "name", "verb"))
-    for place, (way, colour) in enumerate(zip(WAYS, (BLUE, ORANGE, PURPLE))):
+    for place, (way, color) in enumerate(zip(WAYS, (BLUE, ORANGE, PURPLE))):
         at = np.arange(len(widths)) + 0.27 * (place - 1)
-        bars.bar(at, [share[way, width] for width in widths], 0.25, color=colour, label=way)
-    bars.axhline(most, linestyle="--", color="grey", linewidth=1)
+        bars.bar(at, [share[way, width] for width in widths], 0.25, color=color, label=way)
+    bars.axhline(most, linestyle="--", color="gray", linewidth=1)
     bars.set(title="accuracy", xlabel="width of the head", ylim=(0, 1.35), yticks=(0, 0.5, 1))
     bars.set_xticks(range(len(widths)), widths)
     bars.legend(ncols=3, fontsize=7, handlelength=1, columnspacing=0.8, loc="upper center")

@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 import tinyattn as ta
-from harness import BLUE, GREY, ORANGE, example
+from harness import BLUE, GRAY, ORANGE, example
 from what_heads_learn import BLOCK, trained_gpt, validation_texts
 
 
@@ -167,13 +167,13 @@ def main(run):
 
     figure, (left, right) = run.figure(1, 2, width=4.8)
     weights, effects = pairs[worst]
-    left.loglog(weights, effects, "o", color=GREY, markersize=4)
+    left.loglog(weights, effects, "o", color=GRAY, markersize=4)
     i, j = blatant[worst][2]
-    for place, colour, name in (
+    for place, color, name in (
         (i, ORANGE, "more weight, less effect"),
         (j, BLUE, "less weight, more effect"),
     ):
-        left.loglog(weights[place], effects[place], "o", color=colour, markersize=8, label=name)
+        left.loglog(weights[place], effects[place], "o", color=color, markersize=8, label=name)
     left.set(
         title=f"characters of one text, rank correlation {correlations[worst]:.2f}",
         xlabel="mean attention weight",
@@ -182,11 +182,11 @@ def main(run):
     left.tick_params(axis="x", which="minor", labelbottom=False)
     left.legend(fontsize=8)
     head = int(distances.argmax())
-    for values, colour, name, shift in (
+    for values, color, name, shift in (
         (shown[head][0], BLUE, "the model's own", -0.2),
         (shown[head][1], ORANGE, "others", 0.2),
     ):
-        right.bar(np.arange(BLOCK) + shift, values, 0.4, color=colour, label=name)
+        right.bar(np.arange(BLOCK) + shift, values, 0.4, color=color, label=name)
     right.set(
         title="two rows of weights of a head, the same output", xlabel="position", ylabel="weight"
     )

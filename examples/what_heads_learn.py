@@ -1,6 +1,6 @@
 """What attention heads learn on real text: each head is measured and classified by definitions.
 
-Article, section 8 ("Multi-Head Attention：多个子空间并行", what visualisations show). Claims: some heads attend to
+Article, section 8 ("Multi-Head Attention：多个子空间并行", what visualizations show). Claims: some heads attend to
 neighbors, some to distant tokens, some almost evenly, and layers differ. Large models also have heads that attend to
 the first token (attention sinks).
 
@@ -25,7 +25,7 @@ from harness import example, fit
 from tinyattn.backend import Random
 from tinyattn.data import Batches, CharDataset
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.study.heads import BEHAVIOURS, even_shares, kind_of, measure_heads
+from tinyattn.study.heads import BEHAVIORS, even_shares, kind_of, measure_heads
 
 BLOCK = 64
 
@@ -78,7 +78,7 @@ def measure(model, texts):
         text = [characters[i] for i in ids]
         shares.append(measure_heads(of_text, text, visible))
         even.append(even_shares(text, visible))
-    keys = [behaviour.key for behaviour in BEHAVIOURS]
+    keys = [behavior.key for behavior in BEHAVIORS]
     shares = {key: np.mean([one[key] for one in shares], axis=0) for key in keys}
     even = {key: float(np.mean([one[key] for one in even])) for key in keys}
     layers, heads = shares["uniform"].shape
@@ -100,7 +100,7 @@ def validation_texts(count):
 @example
 def main(run):
     steps, texts = run.choose(400, 80), validation_texts(run.choose(16, 8))
-    behaviours = [behaviour.name for behaviour in BEHAVIOURS]
+    behaviors = [behavior.name for behavior in BEHAVIORS]
     found, weights, evenness = {}, {}, {}
     for positions in ("rotary", "none"):
         before = measure(make_gpt(positions), texts)[3]
@@ -110,18 +110,18 @@ def main(run):
             f"positions: {positions}; loss after {steps} steps {loss:.2f}; untrained: all {set(before.values())}\n"
         )
         rows = [
-            (layer, head, *(f"{shares[one.key][layer, head]:.2f}" for one in BEHAVIOURS), name)
+            (layer, head, *(f"{shares[one.key][layer, head]:.2f}" for one in BEHAVIORS), name)
             for (layer, head), name in found[positions].items()
         ]
-        rows.append(("even", "", *(f"{even[one.key]:.2f}" for one in BEHAVIOURS), ""))
-        run.print_table(("layer", "head", *behaviours, "class"), rows)
+        rows.append(("even", "", *(f"{even[one.key]:.2f}" for one in BEHAVIORS), ""))
+        run.print_table(("layer", "head", *behaviors, "class"), rows)
         print()
         evenness[positions] = shares["uniform"].mean(axis=-1)  # by layer
         assert set(before.values()) == {"uniform"}
     print(ta.study.heads.THRESHOLDS)
 
-    assert "neighbour" in found["rotary"].values()
-    assert "neighbour" not in found["none"].values()
+    assert "neighbor" in found["rotary"].values()
+    assert "neighbor" not in found["none"].values()
     assert "uniform" in found["none"].values()
     if not run.quick:
         for first, second in evenness.values():

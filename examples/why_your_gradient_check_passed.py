@@ -91,8 +91,8 @@ def main(run):
 
     figure, (left, right) = run.figure(1, 2, width=4.2)
     places = np.arange(6)
-    for offset, (name, colour) in enumerate(zip(cotangents, (ORANGE, GREEN, BLUE), strict=True)):
-        left.bar(places + 0.27 * (offset - 1), true[name][0], 0.25, color=colour, label=name)
+    for offset, (name, color) in enumerate(zip(cotangents, (ORANGE, GREEN, BLUE), strict=True)):
+        left.bar(places + 0.27 * (offset - 1), true[name][0], 0.25, color=color, label=name)
     left.set(title="true gradient of softmax, by cotangent", xlabel="score", xticks=places)
     left.axhline(0, color="black", linewidth=0.6)
     left.legend(title="cotangent")

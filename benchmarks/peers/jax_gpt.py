@@ -27,9 +27,10 @@ def make_parameters(layers, dim, block_size, vocabulary_size=65):
 
 
 def _norm(x, weight, bias):
-    centred = x - x.mean(-1, keepdims=True)
+    centered = x - x.mean(-1, keepdims=True)
     return (
-        centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * weight + bias
+        centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-5) * weight
+        + bias
     )
 
 

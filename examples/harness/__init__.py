@@ -18,7 +18,7 @@ import tinyattn as ta
 
 # The color-blind-safe palette of Okabe and Ito.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
-GREY = "#666666"
+GRAY = "#666666"
 
 
 class Run:

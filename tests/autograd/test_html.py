@@ -1,4 +1,4 @@
-"""HTML representation of tensors: small, escaped, and in the colours of the page."""
+"""HTML representation of tensors: small, escaped, and in the colors of the page."""
 
 import html.parser
 import re
@@ -59,10 +59,10 @@ def test_of_a_large_matrix_the_edges_are_shown():
     assert "399" in text and "…" in text and "210" not in text
 
 
-def test_the_colours_are_those_of_the_page():
+def test_the_colors_are_those_of_the_page():
     for x in (ta.ones((2, 2)), ta.ones((2, 2, 2))):
-        colours = re.findall(r"(?:color|background)[^:;\"]*:([^;\"]*)", x._repr_html_())
-        assert set(colours) == {"inherit", "none"}
+        colors = re.findall(r"(?:color|background)[^:;\"]*:([^;\"]*)", x._repr_html_())
+        assert set(colors) == {"inherit", "none"}
 
 
 def test_text_is_escaped():

@@ -52,7 +52,7 @@ def test_keys_that_differ_in_one_bit_of_either_half_give_unrelated_bits():
         assert abs(agree.mean() - 0.5) < 0.01
 
 
-def test_every_bit_is_set_half_of_the_time_and_neighbours_are_unrelated():
+def test_every_bit_is_set_half_of_the_time_and_neighbors_are_unrelated():
     bits = random_bits(1, COUNTER)
     table = (bits[:, None] >> np.arange(32, dtype=np.uint32)) & 1
     assert np.all(np.abs(table.mean(0) - 0.5) < 0.02)

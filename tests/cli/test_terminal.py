@@ -125,7 +125,7 @@ def test_training_on_a_terminal_shows_names_and_samples_with_escapes(
     out = tmp_path / "c\x1b[2J"
     status, shown = on_terminal("train", "--data", text, "--out", out, *tiny.split())
     assert status == 0 and r"a\x1b]0;x\x07.txt" in shown and r"c\x1b[2J" in shown
-    # The live line's own sequences are colours, lines up and lines cleared.
+    # The live line's own sequences are colors, lines up and lines cleared.
     assert "\x1b]" not in shown and "\x1b[2J" not in shown and "\x07" not in shown
     assert "\x9b" not in shown and "\u202e" not in shown
 

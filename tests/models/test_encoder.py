@@ -1,4 +1,4 @@
-"""The encoder: bidirectional, independent of padding, and able to learn masked language modelling."""
+"""The encoder: bidirectional, independent of padding, and able to learn masked language modeling."""
 
 import numpy as np
 import pytest

@@ -11,14 +11,14 @@ def test_every_part_is_there_with_its_settings_and_parameters():
     assert page.count("<details") == page.count("</details>") == 1
 
 
-def test_neighbours_of_the_same_repr_are_merged():
+def test_neighbors_of_the_same_repr_are_merged():
     config = ta.models.GPTConfig(vocabulary_size=65, block_size=8, layers=12, heads=2, dim=8)
     page = ta.models.GPT(config)._repr_html_()
     assert page.count("TransformerBlock(") == 1 and "<b>0 to 11</b>" in page
     assert len(page) < 10_000
 
 
-def test_text_is_escaped_and_the_colours_are_those_of_the_page():
+def test_text_is_escaped_and_the_colors_are_those_of_the_page():
     class Layer(nn.Module):
         def extra_repr(self):
             return "<b onclick='x'>&"

@@ -29,7 +29,7 @@ def test_a_write_to_the_buffer_is_a_write_to_the_parameter(device):
     assert all(np.all(parameter.numpy() == 7) for parameter in flat.parameters)
 
 
-def test_runs_join_neighbours_of_one_label_and_skip_none(device):
+def test_runs_join_neighbors_of_one_label_and_skip_none(device):
     flat = storage(device, (8,), (8,), (8,), (8,), (8,))
     assert flat.runs([1, 1, None, 1, 2]) == [
         (1, slice(0, 16)),

@@ -1,4 +1,4 @@
-"""Common behaviour of all optimizers: groups, flat storage, dtypes, saved states and errors."""
+"""Common behavior of all optimizers: groups, flat storage, dtypes, saved states and errors."""
 
 import copy
 import json

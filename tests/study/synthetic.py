@@ -16,7 +16,7 @@ def synthetic_content(
 
     def maps(step, sharpness):
         scores = sharpness * random.normal(size=(layers, heads, length, length))
-        # Heads with different behaviours: one attends to the neighbour, one to the first character.
+        # Heads with different behaviors: one attends to the neighbor, one to the first character.
         scores[0, 0] += 4 * np.eye(length, k=-1)
         scores[-1, -1, :, 0] += 3
         gradient = (

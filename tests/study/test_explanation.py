@@ -82,7 +82,7 @@ def test_a_wrong_walkthrough_is_reported(monkeypatch):
 
 
 def on_a_terminal(walk, columns):
-    """The output on a terminal of that width, without colours."""
+    """The output on a terminal of that width, without colors."""
     stream = io.StringIO()
     console = Console(file=stream, width=columns, force_terminal=True, markup=False)
     console.print(walk)

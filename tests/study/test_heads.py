@@ -1,9 +1,9 @@
-"""Shares of heads whose behaviour is known by construction."""
+"""Shares of heads whose behavior is known by construction."""
 
 import numpy as np
 import pytest
 
-from tinyattn.study.heads import BEHAVIOURS, even_shares, kind_of, measure_heads, target_cells
+from tinyattn.study.heads import BEHAVIORS, even_shares, kind_of, measure_heads, target_cells
 
 TEXT = "the cat sat on the mat and the cat ran"
 CAUSAL = np.tril(np.ones((len(TEXT),) * 2, bool))
@@ -17,13 +17,13 @@ def weights_on(cells):
 
 
 @pytest.mark.parametrize(
-    "behaviour", [b for b in BEHAVIOURS if b.key != "uniform"], ids=lambda b: b.key
+    "behavior", [b for b in BEHAVIORS if b.key != "uniform"], ids=lambda b: b.key
 )
-def test_a_head_with_one_behaviour_has_share_1_and_is_classified_as_it(behaviour):
-    weights = weights_on(target_cells(TEXT)[behaviour.key])
+def test_a_head_with_one_behavior_has_share_1_and_is_classified_as_it(behavior):
+    weights = weights_on(target_cells(TEXT)[behavior.key])
     shares = {key: value[0, 0] for key, value in measure_heads(weights, TEXT, CAUSAL).items()}
-    assert shares[behaviour.key] == pytest.approx(1)
-    assert kind_of(shares, even_shares(TEXT, CAUSAL)) == behaviour.name
+    assert shares[behavior.key] == pytest.approx(1)
+    assert kind_of(shares, even_shares(TEXT, CAUSAL)) == behavior.name
 
 
 def test_uniform_attention_is_classified_as_uniform():
@@ -42,7 +42,7 @@ def test_cells_of_induction_follow_an_earlier_copy_of_the_query():
     assert not cells[:4].any()
 
 
-def test_a_behaviour_that_the_text_cannot_show_is_nan():
+def test_a_behavior_that_the_text_cannot_show_is_nan():
     shares = measure_heads(np.eye(3)[None, None], "abc")
     for key in ("same", "induction", "long_range"):
         assert np.isnan(shares[key][0, 0])
@@ -54,7 +54,7 @@ def test_rows_without_weights_are_ignored():
     weights = np.zeros((1, 1, 4, 4))
     weights[0, 0, 1, 0] = 1
     shares = measure_heads(weights, "abab")
-    assert shares["first"][0, 0] == 1 and shares["neighbour"][0, 0] == 1
+    assert shares["first"][0, 0] == 1 and shares["neighbor"][0, 0] == 1
 
 
 def test_weights_that_do_not_fit_the_text_are_refused():

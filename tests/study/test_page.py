@@ -52,7 +52,7 @@ def maps_on_page(tab, layer, head, loss="all", step=None):
     }
 
 
-def centre_of_cell(tab, row, column):
+def center_of_cell(tab, row, column):
     box = tab.locator("#map .plane").bounding_box()
     length = tab.evaluate("tinyattn.page.length")
     return (
@@ -62,7 +62,7 @@ def centre_of_cell(tab, row, column):
 
 
 def table_of_row(tab):
-    script = """() => Object.fromEntries(["S", "P", "dP", "centred", "dS", "PdP"].map((column) => [column,
+    script = """() => Object.fromEntries(["S", "P", "dP", "centered", "dS", "PdP"].map((column) => [column,
         Array.from(document.querySelectorAll(`#row-table td[data-column=${column}]`),
             (cell) => Number(cell.textContent.replaceAll("−", "-")))]))"""
     return {key: np.array(values) for key, values in tab.evaluate(script).items()}
@@ -97,16 +97,16 @@ def test_the_maps_of_a_snapshot_have_sixteen_bits(browser, small):
 def test_hovering_highlights_a_row_and_its_characters_and_a_click_locks_it(browser, small):
     _, path = small
     with opened(browser, path) as tab:
-        tab.mouse.move(*centre_of_cell(tab, 7, 3))
+        tab.mouse.move(*center_of_cell(tab, 7, 3))
         assert tab.locator("#character-7").get_attribute("class") == "query"
         assert tab.locator("#character-3").get_attribute("class") == "key"
         assert "query 7 (h), key 3 (l)" in tab.locator("#map .readout").inner_text()
-        tab.mouse.click(*centre_of_cell(tab, 7, 3))
+        tab.mouse.click(*center_of_cell(tab, 7, 3))
         tab.mouse.move(2, 2)
         assert "locked" in tab.locator("#character-7").get_attribute("class")
         assert "row 7 (h)" in tab.locator("#row h3").inner_text()
         assert tab.locator("#row-table tbody tr").count() == 8
-        tab.mouse.click(*centre_of_cell(tab, 7, 0))
+        tab.mouse.click(*center_of_cell(tab, 7, 0))
         assert tab.evaluate("tinyattn.store.get().row") is None
 
 
@@ -151,7 +151,7 @@ def test_the_keyboard_alone_reaches_everything(browser, small):
                 tab.keyboard.press("Home")
                 tab.keyboard.press("ArrowRight")
                 assert tab.evaluate("tinyattn.store.get().row") == 1
-        for control in ["theme", "overlay-P", "loss", "colour", "step", "characters", "sort"]:
+        for control in ["theme", "overlay-P", "loss", "color", "step", "characters", "sort"]:
             assert control in seen, control
         assert "slider" in seen, "the scores of the row"
         assert {"head-size", "power"} <= set(seen)
@@ -165,7 +165,7 @@ def test_the_hash_restores_a_view(browser, small):
         tab.keyboard.press("4")
         tab.select_option("#loss", "5")
         wait_until(tab, "tinyattn.store.get().loss === 5")
-        tab.mouse.click(*centre_of_cell(tab, 5, 2))
+        tab.mouse.click(*center_of_cell(tab, 5, 2))
         fragment = tab.evaluate("location.hash")
         before = tab.evaluate("tinyattn.store.get()")
         table = table_of_row(tab)
@@ -174,7 +174,7 @@ def test_the_hash_restores_a_view(browser, small):
         and before["overlay"] == "dS"
         and (before["layer"], before["head"]) == (1, 1)
     )
-    assert before["colour"] == "all"
+    assert before["color"] == "all"
     with opened(browser, path, fragment) as tab:
         assert tab.evaluate("tinyattn.store.get()") == before
         for column, values in table_of_row(tab).items():
@@ -338,7 +338,7 @@ def test_a_head_card_gives_the_reason_of_its_classification(browser, small):
             assert f"{share} % from {needed} %" in shown
 
 
-def test_a_behaviour_that_cannot_be_measured_has_a_reason(browser, small):
+def test_a_behavior_that_cannot_be_measured_has_a_reason(browser, small):
     content, path = small
     assert len(content.characters) < 16
     with opened(browser, path) as tab:

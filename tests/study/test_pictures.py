@@ -42,7 +42,7 @@ def test_an_unknown_overlay_is_refused():
 
 def test_a_head_report_prints_draws_and_lists(tmp_path):
     report = ta.study.head_report(make_model(), TEXT, vocabulary=VOCABULARY)
-    assert report.shares["neighbour"].shape == (2, 2)
+    assert report.shares["neighbor"].shape == (2, 2)
     assert len(str(report).splitlines()) == 6
     assert report._repr_html_().count("<tr>") == 5
     report.save(tmp_path / "heads.png")

@@ -59,25 +59,25 @@ class Band:
         blocks, block: number of blocks, and number of queries in each.
         shared: number of global keys, which are compared with the queries of every block.
         reach: number of keys that are compared with the queries of a block: the shared ones and those of the
-            neighbouring blocks.
+            neighboring blocks.
     """
 
     def __init__(self, length, window, global_tokens, causal):
         rule = {"causal": causal, "window": window, "global_tokens": global_tokens}
         after = 0 if causal else (window - 1) // 2
         block = max(window - 1 - after, after, 1)
-        neighbours = (-1, 0, 1) if after else (-1, 0)  # offsets of the blocks in reach
-        scores = -(-length // block) * block * (global_tokens + len(neighbours) * block)
+        neighbors = (-1, 0, 1) if after else (-1, 0)  # offsets of the blocks in reach
+        scores = -(-length // block) * block * (global_tokens + len(neighbors) * block)
         if scores >= length**2:
-            block, neighbours, global_tokens = length, (0,), 0
-        self.length, self.block, self.neighbours = length, block, neighbours
+            block, neighbors, global_tokens = length, (0,), 0
+        self.length, self.block, self.neighbors = length, block, neighbors
         self.blocks = -(-length // block)
         self.shared = global_tokens
-        self.reach = global_tokens + len(neighbours) * block
+        self.reach = global_tokens + len(neighbors) * block
 
         start = self.block * np.arange(self.blocks).reshape(-1, 1, 1)
         query = start + np.arange(self.block).reshape(-1, 1)  # (blocks, block, 1)
-        local = start + self.neighbours[0] * self.block + np.arange(self.reach - self.shared)
+        local = start + self.neighbors[0] * self.block + np.arange(self.reach - self.shared)
         # Position ``length`` marks keys outside the sequence and global keys, which count once.
         local = np.where((local >= self.shared) & (local < length), local, length)
         shared = np.broadcast_to(np.arange(self.shared), (self.blocks, 1, self.shared))
@@ -103,7 +103,7 @@ class Band:
         """Gather the rows of the keys in reach: (..., length, dim) to (..., blocks, reach, dim)."""
         xp = array_namespace(x)
         blocks = split_into_blocks(x, self.block)
-        parts = [_shifted(blocks, -offset) for offset in self.neighbours]
+        parts = [_shifted(blocks, -offset) for offset in self.neighbors]
         if self.shared:
             shared = x[..., None, : self.shared, :]
             shape = (*blocks.shape[:-2], self.shared, x.shape[-1])
@@ -114,7 +114,7 @@ class Band:
         """Scatter-add, the adjoint of ``in_reach``: (..., blocks, reach, dim) to (..., length, dim)."""
         xp = array_namespace(x)
         parts = []
-        for number, offset in enumerate(self.neighbours):
+        for number, offset in enumerate(self.neighbors):
             start = self.shared + number * self.block
             parts.append(_shifted(x[..., start : start + self.block, :], offset))
         total = join_blocks(sum(parts[1:], parts[0]), self.length)

@@ -1,6 +1,6 @@
 """HTML representation of a tensor for notebooks.
 
-Colours are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
+Colors are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
 """
 
 import html

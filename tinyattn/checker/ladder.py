@@ -8,8 +8,8 @@ term: its series has even powers only, so that with T[k][0] = D(h / 4^k)
 has an error of order h^(2c+2). Large steps can then be used, which have small rounding errors.
 
 The error bar of an entry is the sum of two estimates. Truncation: the largest difference between the entry and its
-three neighbours, T[k][c-1], T[k-1][c-1] and the entry below, T[k+1][c]. Since an entry is far more accurate than the
-first two, this is an upper bound, unless neighbours agree by chance. Rounding: twice that of D at the smaller step,
+three neighbors, T[k][c-1], T[k-1][c-1] and the entry below, T[k+1][c]. Since an entry is far more accurate than the
+first two, this is an upper bound, unless neighbors agree by chance. Rounding: twice that of D at the smaller step,
 which the entry multiplies by at most 1.2. The result is the entry with the smallest error bar that is consistent with
 the difference quotients at all smaller steps, each within its own rounding error. That rejects false plateaus: a
 function that is flat at the scale of the large steps and not at the point.

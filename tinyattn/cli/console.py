@@ -20,7 +20,7 @@ class _Console(Console):
 
 
 def make_console(stream):
-    """Create a console that writes to ``stream``, without filtering its own colours and cursor movements.
+    """Create a console that writes to ``stream``, without filtering its own colors and cursor movements.
 
     The caller passes user-supplied text through ``visible`` before printing it.
     """

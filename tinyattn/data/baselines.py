@@ -48,7 +48,7 @@ def _counts(ids, size):
 
 
 def _pair_counts(train, validation, size):
-    """The count in ``train`` of each pair of neighbours in ``validation``; computed in pieces."""
+    """The count in ``train`` of each pair of neighbors in ``validation``; computed in pieces."""
     wanted = validation[:-1].astype(np.int64) * size + validation[1:]
     starts = range(0, len(train) - 1, PIECE)
     pieces = (train[start : start + PIECE + 1] for start in starts)

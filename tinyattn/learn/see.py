@@ -235,7 +235,7 @@ def _bars(series):
     step = _WIDTH / length
     width = min(48.0, 0.8 * step / len(series))
     shapes = [f'<line x1="0" x2="{_WIDTH}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="var(--line)"/>']
-    for place, (colour, values) in enumerate(series):
+    for place, (color, values) in enumerate(series):
         for i, value in enumerate(values):
             middle = (i + 0.5) * step + (place - (len(series) - 1) / 2) * width
             height = abs(value) * scale if np.isfinite(value) else 0.0
@@ -243,7 +243,7 @@ def _bars(series):
             label = zero - height - 5 if not value < 0 else zero + height + 14
             shapes.append(
                 f'<rect x="{middle - width / 2 + 1:.1f}" y="{upper:.1f}" width="{width - 2:.1f}" height="{height:.1f}" '
-                f'fill="var(--{colour})"/><text x="{middle:.1f}" y="{label:.1f}">{_number(value)}</text>'
+                f'fill="var(--{color})"/><text x="{middle:.1f}" y="{label:.1f}">{_number(value)}</text>'
             )
     described = "; ".join(f"{name}: {', '.join(map(_number, values))}" for name, values in series)
     return (

@@ -60,7 +60,7 @@ class Encoder(Transformer):
 
 
 def mask_tokens(ids, *, vocabulary_size, share=0.15, random=None):
-    """Mask random tokens for training an encoder (masked language modelling).
+    """Mask random tokens for training an encoder (masked language modeling).
 
     A ``share`` of the tokens, at least one, is selected. Of these, 80 % are replaced by the mask token, 10 % by a
     random token, and 10 % are kept, so that the encoder must also predict tokens that are not masked.

@@ -60,7 +60,7 @@ class ModuleList(Module):
 
 
 def grouped(children):
-    """Merge neighbouring modules of the same ``repr``: yields (label, module), such as ``("0 to 3", block)``."""
+    """Merge neighboring modules of the same ``repr``: yields (label, module), such as ``("0 to 3", block)``."""
     for _, group in itertools.groupby(children, key=lambda child: repr(child[1])):
         (first, module), *others = group
         yield (f"{first} to {others[-1][0]}" if others else first), module

@@ -1,6 +1,6 @@
 """HTML representation of a module for notebooks: a collapsible tree with settings and parameter counts.
 
-Colours are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
+Colors are inherited from the page, so that the text is readable in light and dark themes; all text is escaped.
 """
 
 import html
@@ -9,7 +9,7 @@ from .containers import grouped
 
 
 def module_html(module):
-    """HTML of a module and its submodules; neighbours of the same ``repr`` are merged.
+    """HTML of a module and its submodules; neighbors of the same ``repr`` are merged.
 
     >>> from tinyattn import nn
     >>> "Linear(2, 3), 9 parameters" in module_html(nn.Sequential(nn.Linear(2, 3)))

@@ -7,7 +7,7 @@ import numpy as np
 from ..autograd import Tensor, primitive
 from ..backend import array_namespace
 from .conversion import at_least_float32, in_dtype_of
-from .reductions import centred, magnitude
+from .reductions import centered, magnitude
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -112,7 +112,7 @@ def layer_norm_vjp_bias(g, _out, _x, _weight, _bias, *, axes, eps):
 
 def _standardized(x, axes, eps):
     """Rows minus their mean, divided by sigma = sqrt(variance + eps); and sigma."""
-    return _scaled(centred(at_least_float32(x), axes), axes, eps)
+    return _scaled(centered(at_least_float32(x), axes), axes, eps)
 
 
 @primitive(name="rms_norm")

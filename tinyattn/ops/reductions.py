@@ -66,7 +66,7 @@ def var(x, /, axis=None, ddof=0, keepdims=False):
     >>> ta.var(ta.tensor([[1.0, 3.0], [2.0, 2.0]]), axis=1)
     Tensor([1., 0.])
     """
-    c = centred(wide_floats(x), axis)
+    c = centered(wide_floats(x), axis)
     squares = array_namespace(x).sum(c * c, axis=axis, keepdims=keepdims)
     return in_dtype_of(x, squares / _degrees_of_freedom(x, axis, ddof))
 
@@ -74,7 +74,7 @@ def var(x, /, axis=None, ddof=0, keepdims=False):
 @var.vjp
 def var_vjp(g, _out, x, *, axis=None, ddof=0, keepdims=False):
     g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
-    return 2 * g / _degrees_of_freedom(x, axis, ddof) * centred(wide_floats(x), axis)
+    return 2 * g / _degrees_of_freedom(x, axis, ddof) * centered(wide_floats(x), axis)
 
 
 @primitive
@@ -92,7 +92,7 @@ def std(x, /, axis=None, ddof=0, keepdims=False):
     Tensor([1., 0.])
     """
     xp = array_namespace(x)
-    c = centred(wide_floats(x), axis)
+    c = centered(wide_floats(x), axis)
     largest = magnitude(c, axis)
     squares = xp.sum((c / largest) ** 2, axis=axis, keepdims=True)
     y = in_dtype_of(x, largest * xp.sqrt(squares / _degrees_of_freedom(x, axis, ddof)))
@@ -105,17 +105,17 @@ def std_vjp(g, y, x, *, axis=None, ddof=0, keepdims=False):
     g = with_reduced_axes(at_least_float32(g), x.shape, axis, keepdims)
     y = with_reduced_axes(at_least_float32(y), x.shape, axis, keepdims)
     inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 1, y))
-    return g / _degrees_of_freedom(x, axis, ddof) * (centred(wide_floats(x), axis) * inverse)
+    return g / _degrees_of_freedom(x, axis, ddof) * (centered(wide_floats(x), axis) * inverse)
 
 
-def centred(x, axis):
+def centered(x, axis):
     """``x`` minus its mean along ``axis``: exactly 0 if all elements are equal.
 
     The first element is subtracted first, which makes no difference in exact arithmetic. In floating point, the mean of
     equal elements may differ from them, and a sum of large numbers loses small differences between them.
 
     >>> import numpy as np
-    >>> centred(np.array([0.1, 0.1, 0.1]), -1)
+    >>> centered(np.array([0.1, 0.1, 0.1]), -1)
     array([0., 0., 0.])
     """
     axes = reduced_axes(axis, x.ndim)

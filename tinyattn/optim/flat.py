@@ -112,7 +112,7 @@ class FlatStorage:
         xp.concatenate(pieces, out=self.gradients)
 
     def runs(self, labels):
-        """Maximal slices of the buffer over neighbouring parameters of the same label, as (label, slice).
+        """Maximal slices of the buffer over neighboring parameters of the same label, as (label, slice).
 
         Parameters with the label None are skipped.
 

@@ -230,7 +230,7 @@ class Optimizer:
     def updates(self):
         """Yield ``(update, items)``: calling ``update(item)`` for every item, in any order, applies the update rule.
 
-        By default an item is a block of the flat buffers, within a run of neighbouring parameters that have a gradient
+        By default an item is a block of the flat buffers, within a run of neighboring parameters that have a gradient
         and the same step count.
         """
         for member in self._storages:

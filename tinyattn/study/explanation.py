@@ -41,7 +41,7 @@ class Line:
 class Explanation:
     """A walkthrough of one operation: its ``lines``, and whether all checks ``passed``.
 
-    Displayed as plain text, as an HTML table in a notebook, and with colours on a terminal.
+    Displayed as plain text, as an HTML table in a notebook, and with colors on a terminal.
     """
 
     def __init__(self):

@@ -109,7 +109,7 @@ class _Box:
             if array is not None and array.size <= MAX_PRINTED and array.ndim <= 2:
                 rows = format_array(Tensor._wrap(array).numpy(), digits=3)
                 self.lines += [f"{name if k == 0 else '':<5} {row}" for k, row in enumerate(rows)]
-        self.xy = (0.0, 0.0)  # the centre
+        self.xy = (0.0, 0.0)  # the center
 
     def add(self, line):
         """Add a line of text."""
@@ -269,9 +269,9 @@ def _draw(boxes, edges):
         style = {"family": "monospace", "va": "center", "ha": "left"}
         axes.text(x + 0.1, y + 0.17, _plain(box.title), fontsize=9, weight="bold", **style)
         for k, text in enumerate(box.lines):
-            colour = "#a04d00" if text.startswith("grad") else "#333a42"
+            color = "#a04d00" if text.startswith("grad") else "#333a42"
             line = y + 0.17 + LINE_HEIGHT * (k + 1)
-            axes.text(x + 0.1, line, _plain(text), fontsize=8, color=colour, **style)
+            axes.text(x + 0.1, line, _plain(text), fontsize=8, color=color, **style)
     return figure
 
 

@@ -1,11 +1,11 @@
-"""Classification of attention heads by six behaviours, each measured as a share between 0 and 1.
+"""Classification of attention heads by six behaviors, each measured as a share between 0 and 1.
 
-A share is the mean over the rows in which the behaviour is possible, so that a text without repeated characters does
+A share is the mean over the rows in which the behavior is possible, so that a text without repeated characters does
 not count against induction heads. The baseline is the share of uniform attention on the same text: in a long text,
-uniform attention is mostly long-range. With the baseline b, a head is classified as a behaviour if its share is at
+uniform attention is mostly long-range. With the baseline b, a head is classified as a behavior if its share is at
 least b + threshold (1 - b). For ``uniform``, where the baseline is 1, the threshold applies to the share itself.
 
-The behaviours are those reported for trained transformers: neighbouring, first and distant tokens and uniform attention
+The behaviors are those reported for trained transformers: neighboring, first and distant tokens and uniform attention
 (Clark et al. 2019, "What Does BERT Look At?", section 3), and induction (Olsson et al. 2022, "In-context Learning and
 Induction Heads").
 """
@@ -17,14 +17,14 @@ import numpy as np
 NEAR = 3
 FAR = 16
 THRESHOLDS = (
-    "A head is classified as a behaviour if its share exceeds the baseline, the share of uniform attention, by 30 % of "
+    "A head is classified as a behavior if its share exceeds the baseline, the share of uniform attention, by 30 % of "
     "the difference to 100 %; as uniform if its entropy is at least 90 % of that of uniform attention."
 )
 
 
 @dataclass(frozen=True)
-class Behaviour:
-    """A behaviour: ``key``, ``name``, ``definition`` in words, ``threshold``, and ``without``, the reason why it cannot
+class Behavior:
+    """A behavior: ``key``, ``name``, ``definition`` in words, ``threshold``, and ``without``, the reason why it cannot
     be measured on some texts."""
 
     key: str
@@ -34,43 +34,43 @@ class Behaviour:
     without: str
 
 
-BEHAVIOURS = (
-    Behaviour(
-        "neighbour",
-        "neighbour",
+BEHAVIORS = (
+    Behavior(
+        "neighbor",
+        "neighbor",
         f"Weight on other keys at most {NEAR} characters away.",
         0.3,
-        "no character can attend to a neighbour",
+        "no character can attend to a neighbor",
     ),
-    Behaviour(
+    Behavior(
         "long_range",
         "long-range",
         f"Weight on keys {FAR} or more characters away.",
         0.3,
         f"no character can attend to one {FAR} or more away",
     ),
-    Behaviour(
+    Behavior(
         "uniform",
         "uniform",
         "Entropy of the row's weights divided by the entropy of uniform weights on its visible keys.",
         0.9,
         "no character can attend to two keys",
     ),
-    Behaviour(
+    Behavior(
         "first",
         "first character",
         "Weight on the text's first character, for later queries.",
         0.3,
         "no later character can attend to the first",
     ),
-    Behaviour(
+    Behavior(
         "same",
         "same character",
         "Weight on other positions with the same character as the query.",
         0.3,
         "no character can attend to an equal one",
     ),
-    Behaviour(
+    Behavior(
         "induction",
         "induction",
         "Weight on the keys directly after an earlier occurrence of the query's character.",
@@ -81,7 +81,7 @@ BEHAVIOURS = (
 
 
 def target_cells(characters):
-    """Cells whose weights count for each behaviour: a dict of key to a boolean array (length, length).
+    """Cells whose weights count for each behavior: a dict of key to a boolean array (length, length).
 
     Rows are queries, columns are keys. ``uniform`` has no cells: it is measured by entropy.
 
@@ -96,7 +96,7 @@ def target_cells(characters):
     after = np.zeros((length, length), bool)
     after[:, 1:] = same[:, :-1] & (key[:, :-1] < query)
     return {
-        "neighbour": (query != key) & (np.abs(query - key) <= NEAR),
+        "neighbor": (query != key) & (np.abs(query - key) <= NEAR),
         "long_range": np.abs(query - key) >= FAR,
         "first": (key == 0) & (query > 0),
         "same": same & (query != key),
@@ -105,7 +105,7 @@ def target_cells(characters):
 
 
 def measure_heads(weights, characters, allowed=None):
-    """Measure the shares of every head: a dict of behaviour key to an array (layers, heads).
+    """Measure the shares of every head: a dict of behavior key to an array (layers, heads).
 
     Args:
         weights: attention weights (layers, heads, length, length); rows sum to 1.
@@ -114,11 +114,11 @@ def measure_heads(weights, characters, allowed=None):
             positive weight.
 
     Returns:
-        Shares from 0 to 1; NaN for a behaviour that is not possible in any row of this text.
+        Shares from 0 to 1; NaN for a behavior that is not possible in any row of this text.
 
     >>> weights = np.zeros((1, 1, 3, 3))
     >>> weights[0, 0, [0, 1, 2], [0, 0, 1]] = 1  # each character attends to the one before it
-    >>> measure_heads(weights, "abc")["neighbour"].tolist()
+    >>> measure_heads(weights, "abc")["neighbor"].tolist()
     [[1.0]]
     """
     weights = np.asarray(weights, np.float64)
@@ -140,11 +140,11 @@ def measure_heads(weights, characters, allowed=None):
     terms = weights * np.log(np.where(weights > 0, weights, 1.0))
     entropy = -terms.sum(axis=-1)[..., rows]
     shares["uniform"] = _mean(entropy / np.log(count[rows]))
-    return {behaviour.key: shares[behaviour.key] for behaviour in BEHAVIOURS}
+    return {behavior.key: shares[behavior.key] for behavior in BEHAVIORS}
 
 
 def even_shares(characters, allowed):
-    """Baseline: the shares of uniform attention on this text, a dict of behaviour key to a number."""
+    """Baseline: the shares of uniform attention on this text, a dict of behavior key to a number."""
     count = allowed.sum(axis=1, keepdims=True)
     even = np.where(allowed, 1.0 / np.maximum(count, 1), 0.0)
     shares = measure_heads(even[None, None], characters, allowed)
@@ -152,52 +152,52 @@ def even_shares(characters, allowed):
 
 
 def cutoffs(even):
-    """Smallest share of a head classified as each behaviour, given the ``even_shares`` of the text."""
+    """Smallest share of a head classified as each behavior, given the ``even_shares`` of the text."""
     return {
         one.key: one.threshold
         if one.key == "uniform"
         else even[one.key] + one.threshold * (1 - even[one.key])
-        for one in BEHAVIOURS
+        for one in BEHAVIORS
     }
 
 
 def kind_of(shares, even):
-    """Classify a head: the name of the behaviour that exceeds its threshold most, or "mixed" if none does.
+    """Classify a head: the name of the behavior that exceeds its threshold most, or "mixed" if none does.
 
     Args:
-        shares: shares of the head, a dict of behaviour key to a number, NaN if not measured.
+        shares: shares of the head, a dict of behavior key to a number, NaN if not measured.
         even: the ``even_shares`` of the same text.
     """
-    behaviour, progress = _furthest(shares, even)
-    return behaviour.name if progress >= 1 else "mixed"
+    behavior, progress = _furthest(shares, even)
+    return behavior.name if progress >= 1 else "mixed"
 
 
 def reason_of(shares, even):
-    """Reason for the ``kind_of`` a head: the behaviour closest to or furthest above its threshold, and both shares.
+    """Reason for the ``kind_of`` a head: the behavior closest to or furthest above its threshold, and both shares.
 
     The threshold depends on the text, since the baseline does.
 
-    >>> even = {**dict.fromkeys(("long_range", "uniform", "first", "same", "induction"), 0.1), "neighbour": 0.4}
-    >>> reason_of({**even, "neighbour": 0.55}, even), reason_of({**even, "neighbour": 0.6}, even)
-    ('closest: neighbour 55 %, 58 % needed', 'neighbour 60 %, 58 % needed')
+    >>> even = {**dict.fromkeys(("long_range", "uniform", "first", "same", "induction"), 0.1), "neighbor": 0.4}
+    >>> reason_of({**even, "neighbor": 0.55}, even), reason_of({**even, "neighbor": 0.6}, even)
+    ('closest: neighbor 55 %, 58 % needed', 'neighbor 60 %, 58 % needed')
     """
-    behaviour, progress = _furthest(shares, even)
-    if behaviour is None:
+    behavior, progress = _furthest(shares, even)
+    if behavior is None:
         return "nothing can be measured on this text"
-    share, needed = shares[behaviour.key], cutoffs(even)[behaviour.key]
+    share, needed = shares[behavior.key], cutoffs(even)[behavior.key]
     closest = "" if progress >= 1 else "closest: "
-    return f"{closest}{behaviour.name} {_percent(share)}, {_percent(needed)} needed"
+    return f"{closest}{behavior.name} {_percent(share)}, {_percent(needed)} needed"
 
 
 def _furthest(shares, even):
-    """The behaviour with the largest progress from its baseline (0) to its threshold (1), and that progress."""
+    """The behavior with the largest progress from its baseline (0) to its threshold (1), and that progress."""
     furthest, best = None, -np.inf
-    for behaviour in BEHAVIOURS:
-        share, start = shares[behaviour.key], even[behaviour.key]
-        if behaviour.key != "uniform":
+    for behavior in BEHAVIORS:
+        share, start = shares[behavior.key], even[behavior.key]
+        if behavior.key != "uniform":
             share = (share - start) / (1 - start) if start < 1 else 0.0
-        if share / behaviour.threshold >= best:
-            furthest, best = behaviour, share / behaviour.threshold
+        if share / behavior.threshold >= best:
+            furthest, best = behavior, share / behavior.threshold
     return furthest, best
 
 

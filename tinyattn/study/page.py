@@ -15,7 +15,7 @@ The JSON object:
     targets      losses of single characters: position, loss, rows (per layer the first and last row with a gradient
                  other than 0), gradient (of those rows, by layer and head)
     predictions  per position: loss, probability (of the target), top (character and probability)
-    behaviours   key, name, definition, chance (share of uniform attention), mark (the threshold), without (the reason
+    behaviors   key, name, definition, chance (share of uniform attention), mark (the threshold), without (the reason
                  if it cannot be measured)
     thresholds   the rule by which heads are classified, a sentence
     curve        step, loss, val_loss
@@ -34,7 +34,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from .heads import BEHAVIOURS, THRESHOLDS, cutoffs, even_shares, kind_of, measure_heads, reason_of
+from .heads import BEHAVIORS, THRESHOLDS, cutoffs, even_shares, kind_of, measure_heads, reason_of
 
 TOP = 5
 MEGABYTE = 1_000_000
@@ -140,7 +140,7 @@ def payload_of(content):
             for position, packed in sorted(content.targets.items())
         ],
         "predictions": _predictions(content),
-        "behaviours": [
+        "behaviors": [
             {
                 "key": one.key,
                 "name": one.name,
@@ -149,7 +149,7 @@ def payload_of(content):
                 "chance": _finite(even[one.key]),
                 "without": one.without,
             }
-            for one in BEHAVIOURS
+            for one in BEHAVIORS
         ],
         "thresholds": THRESHOLDS,
         "curve": content.curve,

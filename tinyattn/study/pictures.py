@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .heads import BEHAVIOURS, cutoffs, even_shares, kind_of, measure_heads
+from .heads import BEHAVIORS, cutoffs, even_shares, kind_of, measure_heads
 from .observation import observe
 from .page import softmax_rows
 
@@ -85,9 +85,9 @@ class Picture:
 
 
 class HeadReport(Picture):
-    """Behaviours of every head.
+    """Behaviors of every head.
 
-    ``shares`` is a dict of behaviour key to an array (layers, heads), ``even`` has the shares of uniform attention, and
+    ``shares`` is a dict of behavior key to an array (layers, heads), ``even`` has the shares of uniform attention, and
     ``kinds`` is a list of names per layer.
     """
 
@@ -96,23 +96,23 @@ class HeadReport(Picture):
         self.shares, self.even, self.kinds = shares, even, kinds
 
     def __str__(self):
-        names = [one.name for one in BEHAVIOURS]
+        names = [one.name for one in BEHAVIORS]
         lines = ["layer head " + " ".join(name.rjust(15) for name in names) + "  kind"]
         for layer, kinds in enumerate(self.kinds):
             for head, kind in enumerate(kinds):
-                values = (self.shares[one.key][layer, head] for one in BEHAVIOURS)
+                values = (self.shares[one.key][layer, head] for one in BEHAVIORS)
                 cells = " ".join(f"{value:15.3f}" for value in values)
                 lines.append(f"{layer:5d} {head:4d} {cells}  {kind}")
-        even = " ".join(f"{self.even[one.key]:15.3f}" for one in BEHAVIOURS)
+        even = " ".join(f"{self.even[one.key]:15.3f}" for one in BEHAVIORS)
         return "\n".join([*lines, f"      even {even}"])
 
     def _repr_html_(self):
-        head = "".join(f"<th>{html.escape(one.name)}</th>" for one in BEHAVIOURS)
+        head = "".join(f"<th>{html.escape(one.name)}</th>" for one in BEHAVIORS)
         rows = []
         for layer, kinds in enumerate(self.kinds):
             for number, kind in enumerate(kinds):
                 cells = "".join(
-                    f"<td>{self.shares[one.key][layer, number]:.3f}</td>" for one in BEHAVIOURS
+                    f"<td>{self.shares[one.key][layer, number]:.3f}</td>" for one in BEHAVIORS
                 )
                 rows.append(f"<tr><td>{layer}</td><td>{number}</td>{cells}<td>{kind}</td></tr>")
         return (
@@ -168,9 +168,9 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
 
 
 def head_report(model, text, *, vocabulary=None):
-    """Measure and classify the behaviour of each head on a text.
+    """Measure and classify the behavior of each head on a text.
 
-    The table has the shares of six behaviours per head, and for each behaviour the threshold on this text.
+    The table has the shares of six behaviors per head, and for each behavior the threshold on this text.
     ``study.heads`` defines them.
 
     Args:
@@ -191,27 +191,27 @@ def head_report(model, text, *, vocabulary=None):
         ]
         for layer in range(layers)
     ]
-    table = np.stack([shares[one.key].ravel() for one in BEHAVIOURS], axis=1)
+    table = np.stack([shares[one.key].ravel() for one in BEHAVIORS], axis=1)
     figure = _figure((6.4, 0.32 * len(table) + 1.5))
     axes = figure.subplots()
     axes.imshow(table, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for row, column in np.ndindex(table.shape):
         value = table[row, column]
-        text_colour = "white" if value > 0.6 else "black"
+        text_color = "white" if value > 0.6 else "black"
         label = "-" if np.isnan(value) else f"{value:.2f}"
-        axes.text(column, row, label, ha="center", va="center", fontsize=8, color=text_colour)
+        axes.text(column, row, label, ha="center", va="center", fontsize=8, color=text_color)
     needed = cutoffs(even)
     columns = [
         f"{one.name}\n"
         + ("not on this text" if np.isnan(even[one.key]) else f"from {needed[one.key]:.2f}")
-        for one in BEHAVIOURS
+        for one in BEHAVIORS
     ]
-    axes.set_xticks(range(len(BEHAVIOURS)), columns, rotation=20, fontsize=8)
+    axes.set_xticks(range(len(BEHAVIORS)), columns, rotation=20, fontsize=8)
     names = [
         f"L{k // heads} h{k % heads}: {kinds[k // heads][k % heads]}" for k in range(len(table))
     ]
     axes.set_yticks(range(len(table)), names, fontsize=8)
-    description = f"shares of six behaviours for {layers} layers of {heads} heads"
+    description = f"shares of six behaviors for {layers} layers of {heads} heads"
     return HeadReport(figure, description, shares, even, kinds)
 
 
@@ -264,7 +264,7 @@ def _overlay(seen, overlay):
 
 
 def _square_root_scale(limit, signed):
-    """Colour scale by the square root of the magnitude, which makes small values visible."""
+    """Color scale by the square root of the magnitude, which makes small values visible."""
     from matplotlib.colors import FuncNorm
 
     def forward(value):

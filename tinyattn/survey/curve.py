@@ -42,7 +42,7 @@ class Curve:
     def best(self):
         """The best step in float64 and its error."""
         errors = np.where(np.isfinite(self.float64), self.float64, np.inf)
-        # A single small error can be a coincidence: require small errors at the neighbours too.
+        # A single small error can be a coincidence: require small errors at the neighbors too.
         padded = np.concatenate([errors[:1], errors, errors[-1:]])
         smooth = np.max(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
         position = int(np.argmin(smooth))

@@ -13,8 +13,8 @@ EQUIVALENT = {
     "  ->  inverse = xp.where(y == 0, 0, 1 / xp.where(y == 0, 2, y))": "it is not used there",
     "ops.normalization._scaled: largest = xp.maximum(magnitude(x, axes), 1)"
     "  ->  largest = xp.maximum(magnitude(x, axes), 2)": "the scale cancels",
-    "kernels.cpu.layer_norm.centre: np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)"
-    "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centred)": "any element will do",
+    "kernels.cpu.layer_norm.center: np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centered)"
+    "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centered)": "any element will do",
     "ops.linear_algebra.contract_vjp: if letter in names:  ->  if not letter in names:": (
         "then every index goes through an identity matrix, which changes nothing"
     ),
@@ -52,11 +52,11 @@ PATTERNS = {
     ),
     r"attention\.window\.Band\.__init__: block = max\(window - 1 - after, after, 1\)  ->  "
     r".*(, 2|window - 1 \+ after, after, 1|window - 1, after, 1)\)": "a block may be longer than the window",
-    r"attention\.window\.Band\.__init__: neighbours = .*  ->  neighbours = \(-1, 0, 2\).*": (
+    r"attention\.window\.Band\.__init__: neighbors = .*  ->  neighbors = \(-1, 0, 2\).*": (
         "a shift is by one block, in the direction of the sign"
     ),
     r"attention\.window\.Band\.__init__: after = .*// 3": "a block may be longer than the window",
-    r"attention\.window\.Band\.__init__: block, neighbours, global_tokens = \(length, \(0,\), 0\)  ->  .*, 1\)": (
+    r"attention\.window\.Band\.__init__: block, neighbors, global_tokens = \(length, \(0,\), 0\)  ->  .*, 1\)": (
         "in one block, the first key may be a shared or a local one"
     ),
     r"kernels\.portable\.attention\._key_tiles: if causal and keys\.(start|stop).*": (

@@ -36,9 +36,9 @@ def _layer_norm(x, g, eps):
     """Layer norm and its gradient in extended precision, from the Jacobian written out."""
     x, g = x.astype(np.longdouble), g.astype(np.longdouble)
     n = x.shape[-1]
-    centred = x - x.sum(-1, keepdims=True) / n
-    sigma = np.sqrt((centred * centred).sum(-1, keepdims=True) / n + eps)
-    z = centred / sigma
+    centered = x - x.sum(-1, keepdims=True) / n
+    sigma = np.sqrt((centered * centered).sum(-1, keepdims=True) / n + eps)
+    z = centered / sigma
     identity = np.eye(n, dtype=np.longdouble)
     jacobian = (identity - 1 / np.longdouble(n) - z[..., None] * z[..., None, :] / n) / sigma[
         ..., None
@@ -108,8 +108,8 @@ _LONG_FAR = (
 )
 _LONG_G = np.cos(np.arange(61.0)).reshape(1, 61)
 _LONG_Z, _LONG_DZ = _layer_norm(_LONG_FAR, _LONG_G, 1e-5)
-_CENTRED = _CLOSE - 10000
-_CENTRED = _CENTRED - _CENTRED.mean(-1, keepdims=True)
+_CENTERED = _CLOSE - 10000
+_CENTERED = _CENTERED - _CENTERED.mean(-1, keepdims=True)
 _LOG_LOSSES = -np.log(np.array([_P[2, 1], _P[0, 0]], np.float64))
 _Q = np.array([[30.0, -40.0], [0.5, 1.0], [-60.0, 10.0]])
 _K = np.array([[40.0, 10.0], [-20.0, 30.0], [1.0, -2.0], [39.0, 11.0]])
@@ -338,8 +338,8 @@ EXTREMES = [
         "var",
         [_CLOSE],
         [1.0, 2.0],
-        [2 * np.array([[1.0], [2.0]]) * _CENTRED / 4],
-        (_CENTRED**2).mean(-1),
+        [2 * np.array([[1.0], [2.0]]) * _CENTERED / 4],
+        (_CENTERED**2).mean(-1),
         {"axis": -1},
         tolerance={"float64": 1e-12, "float32": 1e-6},
     ),

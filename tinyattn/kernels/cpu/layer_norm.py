@@ -20,45 +20,45 @@ def forward(x, weight, bias, *, axes, eps):
     if width is None or width == 1:
         return NotImplemented
     rows = x.reshape(-1, width)
-    # In this order: the pool returns the block used last first, and centred is accessed more often than out.
-    centred, out = empty(rows.shape, x.dtype), empty(rows.shape, x.dtype)
+    # In this order: the pool returns the block used last first, and centered is accessed more often than out.
+    centered, out = empty(rows.shape, x.dtype), empty(rows.shape, x.dtype)
     inverse_deviation = np.empty(rows.shape[0], x.dtype)
     flat_weight = ones(width, x.dtype) if weight is None else weight.reshape(-1)
     for block in row_blocks(rows.shape[0], width * x.itemsize):
-        out_block, centred_block, scale = out[block], centred[block], inverse_deviation[block]
-        centre(rows[block], centred_block, scale)
+        out_block, centered_block, scale = out[block], centered[block], inverse_deviation[block]
+        center(rows[block], centered_block, scale)
         scale += eps
         np.sqrt(scale, out=scale)
         np.reciprocal(scale, out=scale)
         np.dot(scale[:, None], flat_weight[None], out=out_block)
-        out_block *= centred_block
+        out_block *= centered_block
         if bias is not None:
             out_block += bias.reshape(-1)
     if not inverse_deviation.all():
         return NotImplemented
     # The normalized rows are x^ = kept * factor; without weight and bias they are the output.
     has_affine = weight is not None or bias is not None
-    kept, factor = (centred, inverse_deviation) if has_affine else (out, ones(len(out), x.dtype))
+    kept, factor = (centered, inverse_deviation) if has_affine else (out, ones(len(out), x.dtype))
     return out.reshape(x.shape), (kept, factor, inverse_deviation, weight, bias, x.shape)
 
 
-def centre(rows, centred, variance):
-    """Write ``rows`` minus their means to ``centred``, both (rows, width), and their variances to (rows,)."""
+def center(rows, centered, variance):
+    """Write ``rows`` minus their means to ``centered``, both (rows, width), and their variances to (rows,)."""
     mean = row_means(rows)
-    np.subtract(rows, mean[:, None], out=centred)
-    _mean_square(centred, variance)
+    np.subtract(rows, mean[:, None], out=centered)
+    _mean_square(centered, variance)
     far = mean * mean >= variance
     if far.any():
-        np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centred)
-        left = row_means(centred)
+        np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centered)
+        left = row_means(centered)
         left[~far] = 0  # the result of a row must not depend on other rows
-        centred -= left[:, None]
-        _mean_square(centred, variance)
+        centered -= left[:, None]
+        _mean_square(centered, variance)
 
 
-def _mean_square(centred, variance):
-    np.vecdot(centred, centred, out=variance)
-    variance /= centred.shape[1]
+def _mean_square(centered, variance):
+    np.vecdot(centered, centered, out=variance)
+    variance /= centered.shape[1]
 
 
 def backward(g, residuals):

@@ -1,7 +1,7 @@
 // FlashAttention: out = softmax(scale q k^T) v, tile by tile, so that no array of all scores is ever made.
 // See attention/dense.py for the mathematics, attention/flash.py for the algorithm.
 //
-// A query (backward: a query or a key) belongs to PARTS neighbouring threads, each of which has 32 of its features in
+// A query (backward: a query or a key) belongs to PARTS neighboring threads, each of which has 32 of its features in
 // registers. Tiles of the other side go through shared memory, where all threads of a block read them.
 
 #include "common.cuh"
@@ -22,7 +22,7 @@ struct Shape {
     static const int WIDTH = HEAD_DIM / PARTS;
     static const int ROWS = THREADS / PARTS;  // queries, or keys, of a block
 
-    // The number of a part's feature: four neighbours to each part in turn, so that shared memory is read without
+    // The number of a part's feature: four neighbors to each part in turn, so that shared memory is read without
     // conflicts, four numbers at a time.
     static __device__ int feature(int d, int part) { return d / 4 * 4 * PARTS + part * 4 + d % 4; }
 

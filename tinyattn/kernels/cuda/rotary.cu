@@ -2,7 +2,7 @@
 
 #include "common.cuh"
 
-// Row r of x stands at the position (r / heads) % length: heads is 1 where neighbouring rows are neighbouring positions.
+// Row r of x stands at the position (r / heads) % length: heads is 1 where neighboring rows are neighboring positions.
 // Turned back, for the backward, with direction = -1.
 template <typename Number>
 __global__ void rotary(const Number *x, Number *y, int pairs, const Number *cosine, const Number *sine, int half,

@@ -76,7 +76,7 @@ def as_rows(array, count=1, like=None):
     """``array`` as a contiguous matrix of its last ``count`` axes, and a function that turns such a matrix back.
 
     Rows come in the order they have in memory: heads that are views of a projection, (batch, heads, length, width) seen
-    through (batch, length, heads, width), are not copied. A row's content does not depend on its neighbours, so that
+    through (batch, length, heads, width), are not copied. A row's content does not depend on its neighbors, so that
     the order means nothing.
 
     Args:

@@ -8,7 +8,7 @@ const KEYS = [
   ["[ ]", "lock the previous, next row"],
   ["Esc", "close this list, or else unlock the row"],
   ["l", "loss at the locked row, mean loss"],
-  ["c", "colour scale per head, shared"],
+  ["c", "color scale per head, shared"],
   [", .", "previous, next snapshot"],
   ["t", "light or dark theme"],
 ];
@@ -40,9 +40,9 @@ export function mountControls(context) {
     loss.append(element("option", { value: position }, label));
   }
 
-  const colour = element(
+  const color = element(
     "select",
-    { id: "colour", onchange: (event) => go({ colour: event.target.value }) },
+    { id: "color", onchange: (event) => go({ color: event.target.value }) },
     element("option", { value: "head" }, "per head"),
     element("option", { value: "all" }, "shared by all heads"),
   );
@@ -50,7 +50,7 @@ export function mountControls(context) {
   const parts = [
     overlays,
     element("div", { class: "field" }, element("label", { for: "loss" }, "Loss L of"), loss),
-    element("div", { class: "field" }, element("label", { for: "colour" }, "Colour scale"), colour),
+    element("div", { class: "field" }, element("label", { for: "color" }, "Color scale"), color),
   ];
 
   let step = null;
@@ -76,7 +76,7 @@ export function mountControls(context) {
   return (state) => {
     document.getElementById("overlay-" + state.overlay).checked = true;
     loss.value = String(state.loss);
-    colour.value = state.colour;
+    color.value = state.color;
     if (step) {
       step.value = state.step;
       const snapshot = page.steps[state.step];
@@ -146,7 +146,7 @@ function mountKeyboard(context) {
     "]": (s) => ({ row: s.row === null ? 0 : wrap(s.row + 1, page.length) }),
     Escape: () => ({ row: null }),
     l: (s) => ({ loss: s.loss === "all" && page.targets.some((one) => one.position === s.row) ? s.row : "all" }),
-    c: (s) => ({ colour: s.colour === "all" ? "head" : "all" }),
+    c: (s) => ({ color: s.color === "all" ? "head" : "all" }),
     ",": (s) => ({ step: Math.max(0, s.step - 1) }),
     ".": (s) => ({ step: Math.min(page.steps.length - 1, s.step + 1) }),
     t: () => ({ theme: theme() === "dark" ? "light" : "dark" }),

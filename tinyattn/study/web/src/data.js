@@ -10,7 +10,7 @@ export const OVERLAYS = [
   { key: "PdP", name: "P·dL/dP", title: "weight times its gradient: the first-order contribution to the loss", signed: true },
 ];
 
-// Arrays are stored as byte planes (which compress well, since neighbours have similar high bytes), deflated, in base64.
+// Arrays are stored as byte planes (which compress well, since neighbors have similar high bytes), deflated, in base64.
 async function unpack({ dtype, data }) {
   const packed = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -25,7 +25,7 @@ async function unpack({ dtype, data }) {
   return new ArrayType(bytes.buffer);
 }
 
-// Snapshots are quantised to 16 bits: level 0 is -inf, levels 1..65535 are evenly spaced from a head's low to its high.
+// Snapshots are quantized to 16 bits: level 0 is -inf, levels 1..65535 are evenly spaced from a head's low to its high.
 async function unpackMaps(blob) {
   const stored = await unpack(blob);
   if (blob.dtype !== "uint16") return stored;
@@ -112,7 +112,7 @@ export class Page {
 
 export function completed(S, dP) {
   const P = softmax(S);
-  const { mean, centred, outgoing: dS } = softmaxBackward(P, dP);
+  const { mean, centered, outgoing: dS } = softmaxBackward(P, dP);
   const PdP = P.map((value, k) => value * dP[k]);
-  return { S, P, dP, mean, centred, dS, PdP };
+  return { S, P, dP, mean, centered, dS, PdP };
 }

@@ -1,4 +1,4 @@
-// One card per head: the shares of six behaviours, compared with uniform attention on this text.
+// One card per head: the shares of six behaviors, compared with uniform attention on this text.
 import { element, percent } from "./show.js";
 
 export function mountHeads({ page, go }) {
@@ -8,13 +8,13 @@ export function mountHeads({ page, go }) {
     "select",
     { id: "sort", onchange: () => order() },
     element("option", { value: "place" }, "layer and head"),
-    ...page.behaviours.map(({ key, name }) => element("option", { value: key }, name + " share")),
+    ...page.behaviors.map(({ key, name }) => element("option", { value: key }, name + " share")),
   );
   const list = element("ol", { class: "cards", id: "cards" });
   const definitions = element(
     "dl",
     { class: "definitions" },
-    ...page.behaviours.flatMap(({ name, definition, mark, chance, without }) => [
+    ...page.behaviors.flatMap(({ name, definition, mark, chance, without }) => [
       element("dt", {}, name),
       element(
         "dd",
@@ -31,9 +31,9 @@ export function mountHeads({ page, go }) {
     element(
       "p",
       {},
-      "Shares are averages on this text over the rows in which the behaviour is possible. The bar is the share of the head, ",
+      "Shares are averages on this text over the rows in which the behavior is possible. The bar is the share of the head, ",
       "the short mark below it the share of uniform attention, the vertical line the threshold, also given as the second ",
-      "number. A head is classified as the behaviour that exceeds its threshold most, or as mixed if none does. Thresholds ",
+      "number. A head is classified as the behavior that exceeds its threshold most, or as mixed if none does. Thresholds ",
       "depend on the text, since they are relative to uniform attention.",
     ),
     element("div", { class: "field" }, element("label", { for: "sort" }, "Sort by"), sort),
@@ -78,7 +78,7 @@ export function mountHeads({ page, go }) {
       one.reason.textContent = one.measured.reason;
       one.card.classList.toggle("mixed", one.measured.kind === "mixed");
       one.shares.replaceChildren(
-        ...page.behaviours.flatMap(({ key, name, mark, chance, without }) => {
+        ...page.behaviors.flatMap(({ key, name, mark, chance, without }) => {
           const share = one.measured.shares[key];
           if (share === null) return [element("dt", {}, name), element("dd", { class: "without" }, without)];
           const over = share >= mark;

@@ -1,4 +1,4 @@
-// Loads the payload, mounts the views, and synchronises them, the URL hash and the theme with the state.
+// Loads the payload, mounts the views, and synchronizes them, the URL hash and the theme with the state.
 import { mountControls } from "./controls.js";
 import { OVERLAYS, Page } from "./data.js";
 import { mountHeads } from "./heads.js";

@@ -2,15 +2,15 @@
 import { axisBottom } from "d3-axis";
 import { scalePow } from "d3-scale";
 import { select } from "d3-selection";
-import { colourOf, largest, paint } from "./colour.js";
+import { colorOf, largest, paint } from "./color.js";
 import { OVERLAYS } from "./data.js";
 import { element, glyph, number, spoken } from "./show.js";
 
 export const overlayOf = (state) => OVERLAYS.find((one) => one.key === state.overlay);
 
-// Limit of the colour scale: the largest magnitude in this head, or in all heads.
+// Limit of the color scale: the largest magnitude in this head, or in all heads.
 export function limitOf(page, state, layer = state.layer, head = state.head) {
-  if (state.colour === "head") return largest(page.map({ ...state, layer, head }, state.overlay));
+  if (state.color === "head") return largest(page.map({ ...state, layer, head }, state.overlay));
   let limit = 0;
   for (let l = 0; l < page.model.layers; l++) {
     for (let h = 0; h < page.model.heads; h++) {
@@ -47,9 +47,9 @@ export function mountGrid({ page, go, theme }) {
 
   let painted = "";
   return (state) => {
-    const what = [state.overlay, state.loss, state.step, state.colour, theme()].join();
+    const what = [state.overlay, state.loss, state.step, state.color, theme()].join();
     const { signed } = overlayOf(state);
-    const shared = state.colour === "all" && what !== painted ? limitOf(page, state) : null;
+    const shared = state.color === "all" && what !== painted ? limitOf(page, state) : null;
     for (const { layer, head, button } of buttons) {
       const chosen = layer === state.layer && head === state.head;
       button.setAttribute("aria-pressed", chosen);
@@ -160,7 +160,7 @@ function drawLegend(node, limit, signed, theme) {
   picture.append("g").call(axisBottom(scale).tickValues(limit === 0 ? [0] : ticks).tickFormat((tick) => number(tick, 2)).tickSize(4));
 }
 
-// The text, with characters coloured by the current row; arrow keys move the locked row.
+// The text, with characters colored by the current row; arrow keys move the locked row.
 export function mountText({ page, store, hover, go, theme }) {
   const list = element("div", {
     role: "listbox",
@@ -199,7 +199,7 @@ export function mountText({ page, store, hover, go, theme }) {
     const limit = values && largest(values[state.overlay]);
     options.forEach((option, i) => {
       const k = values ? values.keys.indexOf(i) : -1;
-      const shade = k < 0 ? null : colourOf(values[state.overlay][k], limit, signed, theme());
+      const shade = k < 0 ? null : colorOf(values[state.overlay][k], limit, signed, theme());
       option.style.background = shade ? shade.fill : "";
       option.style.color = shade ? shade.ink : "";
       option.classList.toggle("query", i === row);
@@ -212,7 +212,7 @@ export function mountText({ page, store, hover, go, theme }) {
     caption.textContent =
       row === null
         ? "Hover over a character, or move through the text with the arrow keys, to highlight the characters it attends to."
-        : `Characters are coloured by ${name} in the row of query ${row}, shown in a box.`;
+        : `Characters are colored by ${name} in the row of query ${row}, shown in a box.`;
   };
   hover.listen(look);
   return look;

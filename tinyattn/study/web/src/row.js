@@ -1,11 +1,11 @@
 // One row, backward through softmax: bar charts over its keys, scores that can be dragged, the change of the loss and
-// its linearisation, and the Jacobian of the row.
+// its linearization, and the Jacobian of the row.
 import { axisBottom, axisLeft } from "d3-axis";
 import { drag } from "d3-drag";
 import { scaleBand, scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import { line } from "d3-shape";
-import { largest, paint } from "./colour.js";
+import { largest, paint } from "./color.js";
 import { completed } from "./data.js";
 import { element, glyph, number, spoken } from "./show.js";
 import { dot, jacobian, softmax, sum } from "./softmax.js";
@@ -14,7 +14,7 @@ const TRACKS = [
   { key: "S", name: "score s", signed: true },
   { key: "P", name: "probability p = softmax(s)", signed: false },
   { key: "dP", name: "incoming gradient g = dL/dp", signed: true },
-  { key: "centred", name: "g less its mean Σpg", signed: true },
+  { key: "centered", name: "g less its mean Σpg", signed: true },
   { key: "dS", name: "outgoing dL/ds = p (g − Σpg)", signed: true },
 ];
 const COLUMNS = [...TRACKS, { key: "PdP", name: "p·g" }];
@@ -28,8 +28,8 @@ export function mountRow(context) {
     "p",
     {},
     "Drag a score (or focus the scores and use the arrow keys: left and right select a key, up and down change its score). ",
-    "The incoming gradient g is fixed, so that the layers above are linearised and only softmax changes. Exact is the ",
-    "change of Σ p g through softmax, linearised is its first-order approximation Σ dL/ds · Δs.",
+    "The incoming gradient g is fixed, so that the layers above are linearized and only softmax changes. Exact is the ",
+    "change of Σ p g through softmax, linearized is its first-order approximation Σ dL/ds · Δs.",
   );
   const prompt = element("p", { class: "note" }, "Lock a row in the map or in the text to see it here.");
   const title = element("h3", {});
@@ -46,7 +46,7 @@ export function mountRow(context) {
     element("h4", {}, "Sums"),
     sums,
     element("h4", {}, "Change of the loss along the selected score"),
-    element("ul", { class: "key" }, element("li", { class: "s0" }, "exact"), element("li", { class: "s1" }, "linearised")),
+    element("ul", { class: "key" }, element("li", { class: "s0" }, "exact"), element("li", { class: "s1" }, "linearized")),
     curve,
     element("h4", {}, "Jacobian dp/ds of the row"),
     element("div", { class: "matrix" }, matrix),
@@ -198,7 +198,7 @@ export function mountRow(context) {
       ["mean", "Σ p g, the mean subtracted", current.mean, ""],
       ["sum-ds", "Σ dL/ds", sum(current.dS), "must be 0"],
       ["exact", "change of Σ p g, exact", exact, ""],
-      ["linear", "change, linearised: Σ dL/ds · Δs", linear, ""],
+      ["linear", "change, linearized: Σ dL/ds · Δs", linear, ""],
     ];
     sums.replaceChildren(
       ...rows.flatMap(([id, name, value, note]) => [

@@ -20,12 +20,12 @@ export function dot(a, b) {
 
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-// ds_j = p_j (g_j - mean) with mean = sum_k p_k g_k; `centred` is the bracket.
+// ds_j = p_j (g_j - mean) with mean = sum_k p_k g_k; `centered` is the bracket.
 export function softmaxBackward(probability, incoming) {
   const mean = dot(probability, incoming);
-  const centred = Float64Array.from(incoming, (value) => value - mean);
-  const outgoing = centred.map((value, j) => probability[j] * value);
-  return { mean, centred, outgoing };
+  const centered = Float64Array.from(incoming, (value) => value - mean);
+  const outgoing = centered.map((value, j) => probability[j] * value);
+  return { mean, centered, outgoing };
 }
 
 // J_jk = p_j (delta_jk - p_k), row by row.

@@ -27,7 +27,7 @@ export function validated(given, page, overlays) {
     loss: page.targets.some((one) => one.position === given.loss) ? given.loss : "all",
     row: within(given.row, page.length) ? given.row : null,
     step: step < 0 ? page.own : step,
-    colour: given.colour === "all" ? "all" : "head",
+    color: given.color === "all" ? "all" : "head",
     theme: ["light", "dark"].includes(given.theme) ? given.theme : null,
   };
   return consistent(state, page);

@@ -1,4 +1,4 @@
-// Colour maps: one hue for weights, blue to orange for signed values (safe for colour-blind readers).
+// Color maps: one hue for weights, blue to orange for signed values (safe for color-blind readers).
 import { interpolateRgb, piecewise } from "d3-interpolate";
 
 const STOPS = {
@@ -15,8 +15,8 @@ const STOPS = {
 };
 const LEVELS = 512;
 
-function channels(colour) {
-  return colour.match(/\d+/g).slice(0, 3).map(Number);
+function channels(color) {
+  return color.match(/\d+/g).slice(0, 3).map(Number);
 }
 
 const tables = {};
@@ -36,7 +36,7 @@ export function level(value, limit, signed) {
   return signed ? 0.5 + (Math.sign(value) * size) / 2 : size;
 }
 
-export function colourOf(value, limit, signed, theme) {
+export function colorOf(value, limit, signed, theme) {
   const { table, empty } = palette(theme, signed);
   const [r, g, b] = Number.isFinite(value) ? table[Math.round(level(value, limit, signed) * (LEVELS - 1))] : empty;
   return { fill: `rgb(${r},${g},${b})`, ink: 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff" };
@@ -58,8 +58,8 @@ export function paint(canvas, values, columns, limit, signed, theme) {
   const { table, empty } = palette(theme, signed);
   for (let k = 0; k < values.length; k++) {
     const value = values[k];
-    const colour = Number.isFinite(value) ? table[Math.round(level(value, limit, signed) * (LEVELS - 1))] : empty;
-    image.data.set(colour, 4 * k);
+    const color = Number.isFinite(value) ? table[Math.round(level(value, limit, signed) * (LEVELS - 1))] : empty;
+    image.data.set(color, 4 * k);
     image.data[4 * k + 3] = 255;
   }
   context.putImageData(image, 0, 0);
