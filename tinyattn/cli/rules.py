@@ -15,11 +15,11 @@ from ..train.storage.run_directory import RunDirectory
 def train_with_rules(options, source, processes, train):
     """Train with the rules of a directory, and return the exit status.
 
-    Where one is wrong and ``source.anyway`` is set, the same model is trained with our rules as well, and both losses
-    are drawn in ``rules.png``.
+    If a rule is wrong and ``source.anyway`` is set, the same model is then trained with the library's rules, and both
+    losses are plotted in ``rules.png``.
 
     Args:
-        options: dict of the options that were given.
+        options: dict of the given options.
         source: ``SourceOptions``.
         processes: ``Processes``.
         train: ``train(options, source, processes)``, an ordinary training run.
@@ -40,7 +40,7 @@ def train_with_rules(options, source, processes, train):
     if bad and not source.anyway:
         where = ", ".join(dict.fromkeys(name for name, _ in bad))
         print(
-            f"tinyattn: wrong: {where}; correct it, move the file away, or train with it on purpose with --anyway",
+            f"tinyattn: wrong: {where}; correct it, remove the file, or train with it deliberately with --anyway",
             file=sys.stderr,
         )
         return 1
@@ -65,18 +65,18 @@ def train_with_rules(options, source, processes, train):
 
 
 def _compare(rules, options, source, processes, train, out):
-    """Train the same model with our rules, and draw both losses; returns the exit status."""
+    """Train the same model with the library's rules and plot both losses; returns the exit status."""
     reference = out.with_name(f"{out.name}-right")
-    print(f"\nthe same model with our rules, for comparison: {reference}")
+    print(f"\nthe same model with the library's rules, for comparison: {reference}")
     plain = dataclasses.replace(source, rules=None, anyway=False)
     with in_place(rules.kernels_off()):
         status = train({**options, "out": str(reference)}, plain, processes)
     if status:
         return status
     wrong = ", ".join(rules.wrong)
-    runs = {f"yours ({wrong} wrong)": out, "our rules": reference}
+    runs = {f"your rules ({wrong} is wrong)": out, "the library's rules": reference}
     lines = {label: RunDirectory.open(path).read_metrics() for label, path in runs.items()}
     picture = out / "rules.png"
-    draw_comparison(picture, lines, f"the same model, the same text: {wrong}, yours and ours")
+    draw_comparison(picture, lines, f"Training loss with a wrong {wrong}, and with the library's")
     print(f"both losses:  {picture}")
     return 0

@@ -55,7 +55,7 @@ def draw_comparison(path, runs, title=""):
 
     Args:
         path: the file to write.
-        runs: label -> a result of ``read_metrics``.
+        runs: dict of label to a result of ``read_metrics``.
         title: title of the plot.
 
     Raises:
@@ -135,9 +135,9 @@ def _draw_comparison(runs, title):
     for (label, lines), color in zip(runs.items(), ("#d94801", "#2171b5", "#525252")):
         steps, losses = _series(lines, "loss")
         axes.plot(steps, losses, color=color, linewidth=0.8, alpha=0.35)
-        last = f", at the end {smooth(losses)[-1]:.3f}" if losses else ""
-        axes.plot(steps, smooth(losses), color=color, linewidth=1.6, label=f"{label}{last}")
-    axes.set(xlabel="step", ylabel="loss (nats a character)")
+        final = f", final loss {smooth(losses)[-1]:.3f}" if losses else ""
+        axes.plot(steps, smooth(losses), color=color, linewidth=1.6, label=f"{label}{final}")
+    axes.set(xlabel="step", ylabel="loss (nats per character)")
     axes.set_title(title, parse_math=False)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
