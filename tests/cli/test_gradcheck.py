@@ -54,7 +54,7 @@ def test_break_prints_which_check_catches_each_mutation(capsys):
     (line,) = [line for line in out.splitlines() if "returns zeros" in line]
     assert line.split()[-3:] == ["missed", "caught", "caught"]
     assert (
-        "missed of 12 mutations: 4 with the cotangent ones, 0 with sum(y**2), 0 with random" in out
+        "missed of 14 mutations: 4 with the cotangent ones, 0 with sum(y**2), 0 with random" in out
     )
 
 

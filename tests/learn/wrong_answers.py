@@ -498,13 +498,13 @@ def gelu_two_pi(g, y, x):
     return g * (_cumulative(x) + x * np.exp(-x * x / 2) / (2 * math.pi))
 
 
-@wrong("gelu_vjp", "elements", free=True)
+@wrong("gelu_vjp", "that of SiLU")
 def gelu_of_silu(g, y, x):
     s = 1 / (1 + np.exp(-x))
     return g * (s + x * s * (1 - s))
 
 
-@wrong("gelu_vjp", "elements", free=True)
+@wrong("gelu_vjp", "2.828 times the density term", free=True)
 def gelu_erf_density(g, y, x):
     return g * (_cumulative(x) + x * 2 / math.sqrt(math.pi) * np.exp(-x * x / 2))
 

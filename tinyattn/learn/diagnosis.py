@@ -6,6 +6,7 @@ it: ``relations.py``.
 """
 
 import itertools
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,9 @@ CHANGES = {
     "skip an accumulation": "leaves out a step",
     "skip a statement": "leaves out a step",
 }
+
+
+_LACKS_A_TERM = re.compile(r"lacks (the|both) [\w ]*\b(term|mean|means)\b")
 
 
 def diagnose(part, answer, samples):
@@ -89,11 +93,51 @@ def _named(primitive, position, samples):
             if _scale_to(primitive, pair, position, samples) == 1:
                 first, second = (_mistake(mutation) for mutation in pair)
                 return f"{first}\n  and {second}"
-        return ""
+        return _miscounted_term(primitive, position, samples)
     for mutation in known:
         if _scale_to(primitive, (mutation,), position, samples) == 1:
             return _mistake(mutation)
     return ""
+
+
+def _miscounted_term(primitive, position, samples):
+    """A term of the right gradient that the learner's has with another factor; or nothing.
+
+    A known mistake lacks a term T: its gradient is the right one minus T. The learner's gradient is the right one plus
+    (factor - 1) T.
+    """
+    for mutation in MUTATIONS.get(primitive, ()):
+        if not _LACKS_A_TERM.match(mutation.what):
+            continue
+        with mutated(primitive, mutation):
+            wrong = [_rule(sample, position) for sample in samples]
+        factors = [
+            _term_factor(s.given[position], s.right[position], w) for s, w in zip(samples, wrong)
+        ]
+        known = [(s, factor) for s, factor in zip(samples, factors) if factor is not True]
+        if 2 * len(known) < len(samples) or any(factor is None for _, factor in known):
+            continue
+        values = [factor for _, factor in known]
+        term = mutation.what.removeprefix("lacks ")
+        if max(values) - min(values) <= 1e-3 * max(map(abs, values)):
+            return f"has {values[0]:.4g} times {term}"
+        examples = ", ".join(f"{factor:.4g} for {s.label}" for s, factor in known[:3])
+        return f"has {term} with a factor that differs from case to case: {examples}"
+    return ""
+
+
+def _term_factor(given, right, without):
+    """How often the learner's gradient has the term; True if the sample does not say, None if nothing fits."""
+    if given is None or without is None:
+        return True
+    if given.shape != right.shape or without.shape != right.shape or not np.isfinite(given).all():
+        return None
+    term = right - without
+    square = float(np.sum(term * term))
+    if close(right, without) or not square:
+        return True if close(given, right) else None
+    factor = 1 + float(np.sum((given - right) * term)) / square
+    return factor if close(given, right + (factor - 1) * term) else None
 
 
 def _mistake(mutation):

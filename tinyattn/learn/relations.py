@@ -129,10 +129,17 @@ def _counts(known):
     counts["the number of rows"] = [
         right.size // max(right.shape[-1:] or (1,)) for _, right, _ in known
     ]
-    if all(outs):
-        counts["the number of elements that one output is made of"] = [
-            right.size / s.out.size for s, right, _ in known
-        ]
+    if all(outs):  # the larger size divided by the smaller: each name is true of its own case only
+        ratios = [right.size / s.out.size for s, right, _ in known]
+        if all(ratio >= 1 for ratio in ratios):
+            counts["the number of its elements for each output"] = ratios
+        elif all(0 < ratio <= 1 for ratio in ratios):
+            counts["the number of outputs for each of its elements"] = [1 / r for r in ratios]
+    for position, name in enumerate(known[0][0].primitive.input_names):
+        lengths = [np.shape(s.inputs[position]) for s, _, _ in known]
+        for axis in (-1, -2):
+            if all(len(shape) >= -axis and shape[axis] for shape in lengths):
+                counts[f"the length of axis {axis} of {name}"] = [shape[axis] for shape in lengths]
     return counts
 
 
@@ -279,7 +286,25 @@ def _right_in_cases(pairs):
     wrong_in = [s.label for s, given, right in pairs if not close(given, right)]
     if not right_in:
         return ""
-    return f"is right for {'; '.join(right_in[:3])}, and wrong for {'; '.join(wrong_in[:3])}"
+    text = f"is right for {'; '.join(right_in[:3])}, and wrong for {'; '.join(wrong_in[:3])}"
+    common = _only_in_wrong_cases(pairs)
+    return (
+        f"{text}\n  all wrong cases, and no right one, have {' and '.join(common)}"
+        if common
+        else text
+    )
+
+
+def _only_in_wrong_cases(pairs):
+    """Parameters, and inputs that may be None, that all wrong cases have and no right one has."""
+    right, wrong = [], []
+    for sample, given, gradient in pairs:
+        features = {f"{name}={value}" for name, value in sample.parameters.items()}
+        for name, value in zip(sample.primitive.input_names, sample.inputs):
+            if value is not None:
+                features.add(f"a {name}")
+        (right if close(given, gradient) else wrong).append(features)
+    return sorted(set.intersection(*wrong) - set().union(*right)) if right and wrong else []
 
 
 def _partly(position, pairs, samples, answer):

@@ -70,6 +70,46 @@ CHANGES = {
                 "the normal density is exp(-x^2 / 2) / sqrt(2 pi)",
             ),
             "subtracts the density term": ("+ x * density", "- x * density", MINUS_SIGN),
+            "divides by sqrt(pi) and not by sqrt(2 pi)": (
+                "math.sqrt(2 * math.pi)\n    return",
+                "math.sqrt(math.pi)\n    return",
+                "the chain rule for erf(x / sqrt(2)) gives the factor 1 / sqrt(2)",
+            ),
+            "has y where Phi belongs": (
+                "(cumulative +",
+                "(x * cumulative +",
+                "the derivative of x Phi has the term Phi(x), which is y / x",
+            ),
+            "has erf where Phi belongs": (
+                "(cumulative +",
+                "(2 * cumulative - 1 +",
+                "Phi(x) = (1 + erf(x / sqrt(2))) / 2",
+            ),
+            "has erf(x) for erf(x / sqrt(2))": (
+                "cumulative = _normal_cumulative(x,",
+                "cumulative = _normal_cumulative(math.sqrt(2) * x,",
+                "Phi(x) = (1 + erf(x / sqrt(2))) / 2",
+            ),
+            "takes the slope at y": (
+                "x = xp.minimum(xp.maximum(x, -40), 40)",
+                "x = xp.minimum(xp.maximum(x, -40), 40)\n    x = x * _normal_cumulative(x, approximate)",
+                "the derivative is evaluated at the input x",
+            ),
+            "is that of SiLU": (
+                "(cumulative + x * density)",
+                "(1 + x / (1 + xp.exp(x))) / (1 + xp.exp(-x))",
+                "SiLU is x sigmoid(x); GELU has the normal distribution function instead of the sigmoid",
+            ),
+            "is that of x sigmoid(1.702 x)": (
+                "(cumulative + x * density)",
+                "(1 + 1.702 * x / (1 + xp.exp(1.702 * x))) / (1 + xp.exp(-1.702 * x))",
+                "that is an approximation of GELU; here Phi is exact",
+            ),
+            "is that of the tanh approximation": (
+                "xp = array_namespace(x)",
+                "xp = array_namespace(x)\n    approximate = 'tanh'",
+                "here Phi is exact: the approximation differs from it in the fourth digit",
+            ),
             "is that of ReLU": (
                 "(cumulative + x * density)",
                 "(x > 0)",

@@ -24,6 +24,11 @@ CHANGES = {
                 "dweights - (weights * dweights).sum(axis=-1, keepdims=True)",
                 "dS = P (dP - sum P dP): each score's gradient has its own weight as a factor",
             ),
+            "lacks the weights in the mean": (
+                _SCORES,
+                "weights * (dweights - dweights.sum(axis=-1, keepdims=True))",
+                "what is subtracted is the average dP under the weights, sum P dP",
+            ),
             "sums over the queries": (
                 _SCORES,
                 "weights * (dweights - (weights * dweights).sum(axis=-2, keepdims=True))",

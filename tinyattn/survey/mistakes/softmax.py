@@ -49,6 +49,16 @@ CHANGES = {
                 "return y * (g - xp.sum(g * y))",
                 "each row is a separate distribution and subtracts its own mean",
             ),
+            "is that of log-softmax": (
+                _SOFTMAX,
+                "return g - y * xp.sum(g, axis=axis, keepdims=True)",
+                "without the logarithm, y_j is a factor of both terms and the sum is weighted by y",
+            ),
+            "lacks y_j in the subtracted term": (
+                _SOFTMAX,
+                "return g * y - xp.sum(g * y, axis=axis, keepdims=True)",
+                "the entries off the diagonal are -y_i y_j: the sum of g_i y_i has the factor y_j",
+            ),
             "averages instead of summing": (
                 _SOFTMAX,
                 "return y * (g - xp.mean(g * y, axis=axis, keepdims=True))",
@@ -77,6 +87,11 @@ CHANGES = {
                 _LOG_SOFTMAX,
                 "return g - y * xp.sum(g, axis=axis, keepdims=True)",
                 "the output y is the logarithm of the probability",
+            ),
+            "weights the sum by the probabilities": (
+                _LOG_SOFTMAX,
+                "return g - p * xp.sum(g * p, axis=axis, keepdims=True)",
+                "each output of a row contains the same log-sum-exp: the sum is that of the g_i alone",
             ),
             "is that of softmax": (
                 _LOG_SOFTMAX,
