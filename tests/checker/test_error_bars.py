@@ -21,7 +21,7 @@ def test_a_sample_of_the_calibration_has_no_false_alarm_and_no_miss():
     draws = [drawn for seed in range(250) if (drawn := draw(seed)) is not None]
     assert len(draws) > 200
     assert [drawn for drawn in draws if drawn.right == "wrong"] == []
-    misses = [drawn for drawn in draws if drawn.wrong == "right" and not drawn.is_small]
+    misses = [drawn for drawn in draws if drawn.wrong == "right" and not drawn.is_rounding]
     assert misses == []
     assert sum(drawn.right == "cannot tell" for drawn in draws) < 0.05 * len(draws)
 

@@ -4,13 +4,13 @@ With the error bar b of the numeric derivative n and the rounding error t of the
 
     wrong        |a - n| > allowed  where  allowed = 8 b + 3 t + 1e-15 |a|,
                  and |a - n| > ten times the largest t in the gradient of that argument
-    right        otherwise, if allowed <= 9e-7 |n|, or if the element is as good as zero, or if
-                 allowed <= 1e-12 of the largest entry of the gradient of that argument
-    cannot tell  otherwise: a gradient wrong by a millionth would not be seen.
+    right        otherwise, if allowed <= 9e-7 |n|, or if the element is zero to rounding; the sum over a direction is
+                 also right if allowed is small against the root of the sum of squares of its terms
+    cannot tell  otherwise: a relative error of 1e-6 would not be seen.
 
-An element is as good as zero if a and n are within 8 b of zero, b is what a step of 1e-4 of the element's size
-leaves, or less, and a is 0 or no larger than ten times the largest t: it is nothing but rounding. A small number that
-is not, as the gradient of a saturated tanh, is inconclusive.
+An element is zero to rounding if a and n are within 8 b of zero, b is at most the error bar of a step of 1e-4 of the
+element's size, and a is 0 or at most ten times the largest t. A larger small number, as the gradient of a saturated
+tanh, is inconclusive.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 6 b above it.
@@ -25,7 +25,6 @@ from .report import CANNOT_TELL, WRONG, Element
 
 BARS = 8
 RESOLUTION = 9e-7
-OF_THE_LARGEST = 1e-12
 
 
 @dataclass
@@ -35,13 +34,13 @@ class Judge:
     Attributes:
         scale: the largest entry of the argument's gradient.
         tolerances: ``(rtol, atol)``, or None for error bars.
-        of_scale: the part of ``scale`` that ``allowed`` may be.
+        of_scale: the part of ``scale`` that ``allowed`` may be, for directions.
         rounding: the largest rounding error in the gradient of the argument.
     """
 
     scale: float
     tolerances: tuple | None = None
-    of_scale: float = OF_THE_LARGEST
+    of_scale: float = 0.0
     rounding: float = 0.0
 
     def verdict(self, index, analytic, numeric, bar, rounding=0.0, least_bar=0.0):
