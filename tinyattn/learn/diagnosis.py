@@ -5,6 +5,7 @@ two at once. Then every small change to our rule (``mutation``). What fits none 
 it: ``relations.py``.
 """
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -79,12 +80,12 @@ def _named(primitive, position, samples):
     known = MUTATIONS.get(primitive, ())
     factor = constant_factor(position, samples)
     if factor is None:
+        scales = {}
         for mutation in known:
-            scale = _scale_to(primitive, (mutation,), position, samples)
-            if scale == 1:
+            scales[mutation] = _scale_to(primitive, (mutation,), position, samples)
+            if scales[mutation] == 1:
                 return _mistake(mutation)
-        for mutation in known:
-            scale = _scale_to(primitive, (mutation,), position, samples)
+        for mutation, scale in scales.items():
             if scale == -1:
                 return f"{_mistake(mutation)}\n  and has the wrong sign"
             if scale is not None:
@@ -200,11 +201,16 @@ def _rule(sample, position):
 def _changed(position, samples):
     """The small change to our rule that gives the learner's gradient; or nothing."""
     rule = samples[0].primitive.vjps[position]
-    for change, code in mutants(rule):
+    for change, code in _changes_to(rule):
         with running(rule, code):
             if _fits(position, samples):
                 return f"{CHANGES.get(change.kind, change.kind)}: one change away from right"
     return ""
+
+
+@functools.cache
+def _changes_to(rule):
+    return tuple(mutants(rule))  # a new syntax tree for each: slow, and the same for every answer
 
 
 def _fits(position, samples):
