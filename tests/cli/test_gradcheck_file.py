@@ -141,13 +141,19 @@ def test_a_page_is_written(rule, call):
     "words, told",
     [
         (["no.py:f", "--inputs", "3"], "there is no file 'no.py'"),
-        (["rule.py", "--inputs", "3"], "names no function: expected FILE.py:FORWARD,BACKWARD"),
+        (
+            ["rule.py", "--inputs", "3"],
+            "does not name a function: expected FILE.py:FORWARD,BACKWARD",
+        ),
         (["rule.py:a,b,c", "--inputs", "3"], "given 3 functions"),
         (["rule.py:softmx,wrong", "--inputs", "3"], "did you mean softmax?"),
-        (["rule.py:number,wrong", "--inputs", "3"], "rule.py:number is of type int, no function"),
+        (
+            ["rule.py:number,wrong", "--inputs", "3"],
+            "rule.py:number is of type int, not a function",
+        ),
         (["rule.py:softmax", "--inputs", "3"], "has no backward pass: give FILE.py:FORWARD,"),
         (["rule.py:softmax,wrong"], "the shapes of softmax's arguments x, such as"),
-        (["rule.py:softmax,wrong", "--inputs", "3x"], "'3x' is no shape"),
+        (["rule.py:softmax,wrong", "--inputs", "3x"], "'3x' is not a shape"),
         (["rule.py:softmax,wrong", "--inputs", "3:int8"], "the dtype is 'int8'"),
         (["rule.py:softmax,wrong", "--inputs", "99999999x99"], "more than 100,000,000 elements"),
         (["rule.py:softmax,wrong", "--inputs", "3,4"], "softmax takes x: --inputs gives 2 arrays"),

@@ -26,6 +26,10 @@ class Option:
         help: a sentence for ``--help``, with the unit in brackets.
         minimum: the smallest allowed number.
         choices: the allowed strings.
+
+    >>> Option(32, "Keys that a query sees [keys].", minimum=1).check("window", 0)
+    Traceback (most recent call last):
+    ValueError: window must be at least 1, got window=0
     """
 
     default: object
@@ -71,7 +75,7 @@ class AttentionKind:
             ``prefix_state(**options).attend(q, k, v)`` adds new keys and returns the output of the queries at the
             same positions.
         needs_whole_sequence: whether the function requires as many queries as keys. New queries on a cache are then
-            computed by an exact kernel under the visibility rule.
+            computed by ``kind="auto"`` with the visibility rule as their mask.
         unsupported: the features that the kind does not support, of ``"mask"``, ``"query_mask"`` (a mask that differs
             between queries), ``"dropout"`` and ``"alibi"``.
         check_options: the options with which ``tinyattn gradcheck`` checks the kind, on a sequence of length 5.
@@ -131,7 +135,12 @@ class AttentionKind:
 
 
 def register_kind(kind):
-    """Register an ``AttentionKind`` under its name, replacing any kind of that name."""
+    """Register an ``AttentionKind`` under its name, replacing any kind of that name.
+
+    ``kind=`` and ``--attention`` then accept the name, in the process that has imported the kind's module.
+
+    >>> register_kind(attention_kind("dense"))
+    """
     _REGISTRY[kind.name] = kind
 
 

@@ -19,7 +19,7 @@ from ..mutation.mutants import mutants
 from ..mutation.score import caught_by, score
 from ..mutation.sources import ProjectCopy
 from ..train.storage.atomic import write_atomic
-from .user_file import load_functions, random_inputs, told_by_line
+from .user_file import errors_with_lines, load_functions, random_inputs
 
 EXIT_STATUS = {RIGHT: 0, WRONG: 1, CANNOT_TELL: 3}
 
@@ -83,7 +83,7 @@ def check_file(target, *, inputs, framework, seed, order, mode, html, as_json, w
 def _report(functions, arrays, find_fault=False, **settings):
     """The ``Report``, or the ``GradcheckError`` of a function that cannot be checked at all."""
     try:
-        with np.errstate(all="ignore"), told_by_line(functions.path):
+        with np.errstate(all="ignore"), errors_with_lines(functions.path):
             return gradient_report(functions.fn, arrays, find_fault=find_fault, **settings)
     except GradcheckError as error:
         return error

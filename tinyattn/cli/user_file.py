@@ -1,4 +1,4 @@
-"""Functions out of a file that the user names, random inputs for them, and one sentence for what goes wrong there."""
+"""Load functions from a user's file, make random inputs for them, and report the file's errors with their lines."""
 
 import contextlib
 import importlib.util
@@ -59,7 +59,7 @@ class Functions:
         backward = inspect.unwrap(backward)
         if not inspect.isfunction(backward) or backward.__name__ == "<lambda>":
             raise InputError(
-                f"--mutants: the backward pass of {self.name} is no function written with def"
+                f"--mutants: the backward pass of {self.name} is not a function defined with def"
             )
         return backward
 
@@ -68,7 +68,7 @@ def load_functions(target, framework=None):
     """The ``Functions`` of ``FILE.py:FORWARD,BACKWARD`` or ``FILE.py:FUNCTION``; the file is executed.
 
     Args:
-        framework: one of ``FRAMEWORKS`` for a single function; told from the function and its file if None.
+        framework: one of ``FRAMEWORKS`` for a single function; inferred from the function and its file if None.
 
     Raises:
         InputError: if the file cannot be run, or has no such functions.
@@ -76,7 +76,7 @@ def load_functions(target, framework=None):
     file, colon, words = target.rpartition(":")
     if not colon or "/" in words or not words:
         raise InputError(
-            f"{shown(target)} names no function: expected FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION"
+            f"{shown(target)} does not name a function: expected FILE.py:FORWARD,BACKWARD or FILE.py:FUNCTION"
         )
     path = Path(file).expanduser()
     if not path.is_file():
@@ -95,7 +95,7 @@ def load_functions(target, framework=None):
         sys.modules["jax"].config.update("jax_enable_x64", True)  # for inputs in float64
     fn = values[0]
     if framework == "torch" and isinstance(fn, type) and hasattr(fn, "named_parameters"):
-        with told_by_line(path.resolve()):
+        with errors_with_lines(path.resolve()):
             fn = fn()
     return Functions(path.resolve(), names, fn, framework)
 
@@ -138,8 +138,8 @@ def _shape_and_dtype(entry):
     shape, _, dtype = (word.strip() for word in entry.partition(":"))
     if not re.fullmatch(r"scalar|[0-9]{1,9}([x×][0-9]{1,9})*", shape):
         raise InputError(
-            f"--inputs: {shown(entry.strip())} is no shape: expected 3x4, 4 or scalar, apart by "
-            "commas, each with a dtype such as 3x4:float32 if wanted"
+            f"--inputs: {shown(entry.strip())} is not a shape: expected 3x4, 4 or scalar, separated by "
+            "commas, each optionally with a dtype such as 3x4:float32"
         )
     if dtype not in ("", *DTYPES):
         raise InputError(
@@ -186,7 +186,7 @@ def _accepts(function, arguments):
 
 
 def _assert_taken(function, name, arguments, otherwise):
-    # An autograd.Function is called by its apply, whose signature says nothing.
+    # An autograd.Function is called through apply, whose signature is (*args).
     if not isinstance(function, type) and not _accepts(function, arguments):
         taken = ", ".join(_parameters(function)) or "no arguments"
         raise InputError(f"{name} takes {taken}: {otherwise}")
@@ -196,14 +196,14 @@ def _assert_taken(function, name, arguments, otherwise):
 
 
 def _executed(path):
-    """The module of a file, executed; files beside it can be imported."""
+    """Execute a file as a module, which can import other files of its directory."""
     name = path.stem if path.stem not in sys.modules else f"user_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    with told_by_line(path):
+    with errors_with_lines(path):
         spec.loader.exec_module(module)
     return module
 
@@ -217,12 +217,12 @@ def _member(module, name, path):
             raise InputError(f"{path.name} has no function {shown(name)}: {hint}")
         value = getattr(value, word)
     if not callable(value):
-        raise InputError(f"{path.name}:{name} is of type {type(value).__name__}, no function")
+        raise InputError(f"{path.name}:{name} is of type {type(value).__name__}, not a function")
     return value
 
 
 def _framework(fn, module, name):
-    """The framework of a function: told from its type, or from what its file imports."""
+    """Infer the framework of a function from its type, or from what its file imports."""
     owner = getattr(fn, "__self__", fn)
     kinds = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
     own = {kind.__module__.partition(".")[0].removesuffix("lib") for kind in kinds}
@@ -245,8 +245,8 @@ def _framework(fn, module, name):
 
 
 @contextlib.contextmanager
-def told_by_line(path):
-    """What code of the file raises becomes an ``InputError`` of one sentence, with its line in the file."""
+def errors_with_lines(path):
+    """Convert exceptions of the file's code to an ``InputError`` with the line in the file."""
     try:
         yield
     except (GradcheckError, InputError, MemoryError):

@@ -31,6 +31,9 @@ def bigram_loss(train, validation, vocabulary_size):
 
     p(b | a) = (count(ab) + s) / (count(a) + s V), with the pseudo-count s = 0.1.
 
+    Args:
+        train, validation, vocabulary_size: as for ``unigram_loss``.
+
     >>> round(bigram_loss(np.array([0, 1] * 5000), np.array([0, 1, 0]), 2), 3)  # certain
     0.0
     """

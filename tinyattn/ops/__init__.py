@@ -1,4 +1,4 @@
-"""The operations: one file a family, each operation a rule beside its vector-Jacobian products."""
+"""The operations, one module per family: each is a rule followed by its vector-Jacobian products."""
 
 from . import methods, numpy_functions
 from .activations import erf, erfc, gelu, relu, relu_squared, sigmoid, silu

@@ -105,6 +105,9 @@ def gelu(x, /, approximate="none"):
             Phi(x) = (1 + tanh u) / 2 = sigmoid(2u)  with  u = sqrt(2/pi) (x + 0.044715 x^3),
             which differs by less than 5e-4 and is used by GPT-2.
 
+    Raises:
+        ValueError: for another ``approximate``.
+
     Backward. The product rule: y' = Phi(x) + x Phi'(x). Exactly, Phi' is the normal density
     exp(-x^2/2) / sqrt(2 pi). For the approximation, with s = sigmoid(2u), it is 2 s (1 - s) u', where
     1 - s = sigmoid(-2u) and u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2). For |x| >= 40 the density is 0 in every dtype, and

@@ -87,6 +87,9 @@ def randn(*shape, dtype=np.float32, device=None, requires_grad=False):
         shape: the shape, as a tuple or as separate lengths.
         dtype: a floating-point type.
 
+    Raises:
+        TypeError: for a dtype that is not floating-point, and lengths that are not integers.
+
     >>> import tinyattn as ta
     >>> random = ta.manual_seed(0)
     >>> ta.randn(2, 3).shape, ta.randn((2, 3)).shape
@@ -102,6 +105,9 @@ def rand(*shape, dtype=np.float32, device=None, requires_grad=False):
     Args:
         shape: the shape, as a tuple or as separate lengths.
         dtype: a floating-point type; samples are multiples of its spacing below 1, so that none is rounded up to 1.
+
+    Raises:
+        TypeError: as ``randn``.
 
     >>> import tinyattn as ta
     >>> random = ta.manual_seed(0)

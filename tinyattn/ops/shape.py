@@ -207,6 +207,9 @@ def tril(x, /, k=0):
 
     Backward. The output does not depend on the elements set to 0: the cotangent is masked in the same way.
 
+    Raises:
+        ValueError: for fewer than two axes.
+
     >>> import tinyattn as ta
     >>> ta.tril(ta.ones((2, 2)))
     Tensor([[1., 0.],
@@ -226,6 +229,9 @@ def triu(x, /, k=0):
     """The upper triangle of the matrices in the last two axes; elements below diagonal ``k`` are set to 0.
 
     Backward. As for ``tril``, the cotangent is masked in the same way.
+
+    Raises:
+        ValueError: for fewer than two axes.
 
     >>> import tinyattn as ta
     >>> ta.triu(ta.ones((2, 2)))

@@ -10,6 +10,9 @@ import math
 def constant(step, *, peak, warmup=0):
     """Constant learning rate ``peak`` after a linear warmup.
 
+    Args:
+        step, peak, warmup: as for ``warmup_cosine``.
+
     >>> [constant(step, peak=1.0, warmup=1) for step in range(3)]
     [0.5, 1.0, 1.0]
     """
@@ -37,6 +40,9 @@ def warmup_cosine(step, *, peak, decay, minimum=0.0, warmup=0):
 
 def warmup_linear(step, *, peak, decay, minimum=0.0, warmup=0):
     """Linear warmup to ``peak``, then linear decay to ``minimum`` at step ``decay``, constant afterwards.
+
+    Args:
+        step, peak, decay, minimum, warmup: as for ``warmup_cosine``.
 
     >>> [warmup_linear(step, peak=1.0, warmup=1, decay=3) for step in range(5)]
     [0.5, 1.0, 0.5, 0.0, 0.0]
