@@ -93,12 +93,12 @@ class Explanation:
         with ta.reference(), ta.enable_grad():
             tensors = [ta.tensor(array, requires_grad=True) for _, array, _ in inputs]
             result = function(ta, *tensors)
-            self._verdict("check", "output: rule - walk", _gap(result.numpy(), output))
+            self._verdict("check", "output: rule - steps", _gap(result.numpy(), output))
             gradients = ta.grad(result, tensors, grad_outputs=ta.tensor(np.asarray(cotangent)))
             for (name, _, walked), gradient in zip(inputs, gradients):
                 self._verdict(
                     "check",
-                    f"d{name}: rule - walk",
+                    f"d{name}: rule - steps",
                     _gap(gradient.numpy(), walked),
                 )
             for place, (name, _, walked) in enumerate(inputs):
@@ -111,7 +111,7 @@ class Explanation:
                 )
                 gap = _gap(numeric, walked)
                 self._verdict(
-                    "check", f"d{name}: differences - walk", gap, _gap(numeric, coarse) + rounding
+                    "check", f"d{name}: differences - steps", gap, _gap(numeric, coarse) + rounding
                 )
 
     def _verdict(self, part, name, gap, uncertainty=0.0):
