@@ -17,7 +17,7 @@ OWNERS = {
     "OF_TENSORS": (ta.ones(2), "torch.Tensor"),
     "OF_PACKAGE": (ta, "torch"),
     "OF_LAYERS": (ta.nn, "torch.nn"),
-    "OF_OPTIMISERS": (ta.optim, "torch.optim"),
+    "OF_OPTIMIZERS": (ta.optim, "torch.optim"),
 }
 NAMES = [(table, name) for table in OWNERS for name in getattr(pytorch_names, table)]
 

@@ -154,7 +154,7 @@ OF_LAYERS = {
 }
 
 # Names in ``optim``.
-OF_OPTIMISERS = {
+OF_OPTIMIZERS = {
     "Adam": "AdamW(parameters, weight_decay=0.0)",
     "RMSprop": "AdamW",
     "clip_grad_norm_": "clip_grad_norm",

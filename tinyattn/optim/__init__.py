@@ -21,4 +21,4 @@ __all__ = [
 
 
 def __getattr__(name):
-    raise pytorch_names.missing(f"module {__name__!r}", name, pytorch_names.OF_OPTIMISERS)
+    raise pytorch_names.missing(f"module {__name__!r}", name, pytorch_names.OF_OPTIMIZERS)
