@@ -1,4 +1,4 @@
-"""``see``: a learner's gradient beside the right one, as text for every backward pass and as a page for softmax."""
+"""``see``: a learner's gradient next to the correct one, as text for every backward pass and as a page for softmax."""
 
 import re
 import xml.dom.minidom

@@ -82,7 +82,7 @@ def start(name, directory="."):
 
 
 def check(file, name=None, seconds=SECONDS):
-    """Judge a file: ``(text, whether it is right)``; the record is kept beside it.
+    """Judge a file: ``(text, whether it is right)``; the record is a file in the same directory.
 
     Raises:
         InputError: for a file that is not there, or of no exercise.
@@ -154,7 +154,7 @@ def hint(file, name=None):
 
 
 def solution(file, name=None):
-    """Our rule with its derivation beside the learner's code; the record notes that it was shown."""
+    """Our rule with its derivation, next to the learner's code; the record notes that it was shown."""
     path, name = locate(file, name, must_exist=False)
     Record(path.parent).note(name, solution=True)
     lines = []

@@ -1,4 +1,4 @@
-"""Which mistake it is: the learner's gradients beside those of known mistakes, on the same inputs.
+"""Which mistake it is: the learner's gradients compared with those of known mistakes, on the same inputs.
 
 First the mistakes of the operation that people make (``survey/mistakes``), each alone, with a sign or a factor, and
 two at once. Then every small change to our rule (``mutation``). What fits none of them is described by what is true of

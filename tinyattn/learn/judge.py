@@ -188,7 +188,7 @@ def _answer(part, answer, sample):
                 try:
                     given[position] = unbroadcast(d, sample.inputs[position].shape, part.primitive)
                 except RuntimeError:
-                    pass  # a wrong shape, which is told below
+                    pass  # a wrong shape, which is reported below
     sample.given = tuple(given)
 
 

@@ -1,4 +1,4 @@
-"""What a learner has done: one file, ``progress.json``, beside the exercises."""
+"""What a learner has done: one file, ``progress.json``, in the directory of the exercises."""
 
 import datetime
 import json
@@ -39,7 +39,7 @@ class Record:
         return self.exercises.get(name, {})
 
     def note(self, name, **values):
-        """Write values into the dict of an exercise, and the file; ``True`` stands for the time now."""
+        """Write values into the dict of an exercise, and the file; ``True`` is replaced by the current time."""
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         values = {key: now if value is True else value for key, value in values.items()}
         self.exercises[name] = {**self.of(name), **values}

@@ -1,4 +1,4 @@
-"""A learner's gradient beside the right one, on the same small numbers: as text, and for softmax as bars in a page.
+"""A learner's gradient next to the correct one, on the same small numbers: as text, and for softmax as bars in a page.
 
 For the operations that ``tinyattn explain`` knows the text is its walkthrough, with the learner's line under each
 gradient. For the others it is a table of elements.
@@ -29,7 +29,7 @@ def see(file, name=None, output=None, seconds=SECONDS):
     Args:
         file: a file of an exercise, or its name.
         name: the exercise, where the file is not named after it.
-        output: the page to write; by default the exercise's name beside the file.
+        output: the page to write; by default the exercise's name, in the directory of the file.
         seconds: how long the learner's code may take.
 
     Raises:

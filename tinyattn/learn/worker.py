@@ -1,7 +1,7 @@
 """The process that runs a learner's file: ``python -m tinyattn.learn.worker DIRECTORY``.
 
-The directory holds ``request.json``; what was found goes into ``result.json`` beside it. Standard output and standard
-error are the learner's own. The process ends with its parent, whatever the learner's code is doing.
+The directory holds ``request.json``; the findings are written to ``result.json`` in the same directory. Standard output
+and standard error are the learner's own. The process ends with its parent, whatever the learner's code is doing.
 """
 
 import contextlib

@@ -10,8 +10,8 @@ Layer norm
 
 Each row of x is brought to mean 0 and variance 1, then scaled and shifted by a learned weight w and bias b:
     mu = mean(x),    sigma = sqrt(mean((x - mu)^2) + eps),    z = (x - mu) / sigma,    y = w z + b.
-A row is what lies along `axes`, a tuple such as (-1,); the means are taken along them. mu and sigma are functions of x:
-each x_j moves every z_i of its row, directly, through mu, and through sigma.
+A row consists of the elements along `axes`, a tuple such as (-1,); the means are taken along them.
+mu and sigma are functions of x: each x_j moves every z_i of its row, directly, through mu, and through sigma.
 
 From g, the cotangent of y, return the tuple (dx, dw, db). w and b were copied to all rows; you may return dw and db
 with one entry for each row, as the engine adds them up. (In a model without biases b is None: its db is not looked at.)

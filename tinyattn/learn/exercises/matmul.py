@@ -62,7 +62,7 @@ EXERCISE = Exercise(
     hints=(
         "Take the loss to be a single element, out[i, j]. Which elements of a does it depend on, and with which "
         "factors?",
-        "a[i, l] stands in all of out[i, 0], out[i, 1], ..., each time with another factor. How do their cotangents "
+        "a[i, l] occurs in all of out[i, 0], out[i, 1], ..., each time with another factor. How do their cotangents "
         "combine to da[i, l]? Over which index does the sum run?",
         "g is (n, m), b is (k, m), and da must be (n, k): which product has that shape? And which one for db, "
         "(k, m)? (With batches: .T turns all axes around; np.swapaxes(b, -1, -2) only the last two.)",

@@ -75,7 +75,7 @@ EXERCISE = Exercise(
         "The two cases are one formula with delta_ij, which is 1 for i = j and 0 otherwise: which? Put it into "
         "dx_j = sum_i g_i dy_i/dx_j: what is left of the sum over delta_ij, and what is the other sum? Does it "
         "depend on j?",
-        "dx_j has the factor y_j. What stands in the brackets beside it: what is g_j compared with? In NumPy: "
+        "dx_j has the factor y_j. What is the other factor, in brackets: what is subtracted from g_j? In NumPy: "
         "along which axis do you sum, and what does keepdims=True do for the subtraction?",
     ),
     try_it=try_it,

@@ -50,7 +50,7 @@ EXERCISE = Exercise(
     hints=(
         "If x[0] grows by a little, by how much does x.sum() grow? And x.mean()?",
         "With x of shape (3, 4) and the sum along axis 1, g has shape (3,). To which elements of x does g[0] belong? "
-        "What does NumPy do with a (3,) beside a (3, 4)?",
+        "What does NumPy do with shapes (3,) and (3, 4)?",
         "What would the shape of out have been with keepdims=True, and what does np.broadcast_to do with g in "
         "that shape? (np.expand_dims takes an axis or a tuple of them.) How many elements of x make one element "
         "of the mean?",

@@ -37,7 +37,7 @@ CHANGES = {
             "leaves out the softmax": (
                 _SCORES,
                 "dweights",
-                "between the scores and the weights stands a softmax",
+                "the weights are the softmax of the scores",
             ),
             "ignores the mask": (_WEIGHTS, _UNMASKED, _MASK),
             "applies the mask after the softmax": (
@@ -68,7 +68,7 @@ CHANGES = {
             "does not transpose the weights in dV": (
                 "weights.swapaxes(-1, -2) @ g",
                 "weights @ g",
-                "a value hears from every query that looked at it: the sum runs over the queries, P^T g",
+                "every query uses each value that it attends to: the sum runs over the queries, P^T g",
             ),
             "reverses the queries of the cotangent": ("@ g", "@ g[..., ::-1, :]"),
             "ignores the mask in dV": (_WEIGHTS, _UNMASKED, _MASK),
@@ -77,7 +77,7 @@ CHANGES = {
             "does not transpose dS in dK": (
                 "ds.swapaxes(-1, -2)",
                 "ds",
-                "a key hears from every query that was compared with it: the sum runs over the queries, dS^T Q",
+                "each key is compared with every query: the sum runs over the queries, dS^T Q",
             ),
             "lacks the scale in dK": (" * score_scale(q, scale)", "", "S = scale Q K^T"),
             "has the scale twice in dK": (

@@ -18,7 +18,7 @@ CHANGES = {
                 _EMBEDDING,
                 "count = sum_by_id.rule(g**0, ids, rows=_weight.shape[0])\n    "
                 "return sum_by_id.rule(g, ids, rows=_weight.shape[0]) / (count + (count == 0))",
-                "a row is copied to every place that names it, and hears from all of them: a sum",
+                "a row is copied to every place that names it: its gradient is the sum over all of them",
             ),
             "counts the places": ("rule(g,", "rule(g**0,", NO_G),
             "divides by the number of ids": (

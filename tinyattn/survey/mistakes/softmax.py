@@ -81,7 +81,7 @@ CHANGES = {
             "lacks the first g": (
                 _LOG_SOFTMAX,
                 "return -p * xp.sum(g, axis=axis, keepdims=True)",
-                "x_i stands in its own output with the factor 1",
+                "x_i occurs in its own output with the factor 1",
             ),
             "has y where p = exp(y) belongs": (
                 _LOG_SOFTMAX,
