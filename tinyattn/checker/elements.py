@@ -22,6 +22,7 @@ from .settings import LISTED, generator
 _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
 _STEP_TOGETHER = 2.0**-6  # of the common step in ``_move_anything``
 _FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
+_NEAR = (0.11, 0.17, 0.23, 0.31)  # in sizes of the element
 _AGREEMENT = 1e-7  # relative, of gradient and first difference
 _REDRAWS = 3  # of the cotangents, for elements that are inconclusive
 _BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
@@ -206,6 +207,7 @@ class Elements:
             if element.verdict == RIGHT:
                 self._hint = ladder.step
             elif element.verdict == WRONG and math.isfinite(ladder.error_bar):
+                ladder = self._on_coarse_grid(index) or ladder
                 ladder.error_bar = self._widened(index, ladder)
                 element = verdict(ladder.slope, ladder.error_bar)
             return element, ladder
@@ -227,6 +229,20 @@ class Elements:
             if accepts(near.slope, near.error_bar):
                 return near
         return slope_of(line, largest, smallest, accepts)
+
+    def _on_coarse_grid(self, index):
+        """The ladder with the granularity of the outputs as their rounding error, where it is larger; else None.
+
+        Steps that do not leave a grid point give differences of zero, which the noise of nearby points does not show.
+        """
+        line, size = self._line(index), self._size(index)
+        grids = line.granularity([sign * size * near for near in _NEAR for sign in (1, -1)])
+        pairs = list(zip(self._noise.outputs, grids, strict=True))
+        if not any(np.any(grid > noise) for noise, grid in pairs):
+            return None
+        noise = [np.maximum(noise, grid) for noise, grid in pairs]
+        line = self._problem.line(self._argument, index, self._cotangents, self._base, noise)
+        return slope_of(line, size / 4, self._smallest_step(index))
 
     def _widened(self, index, ladder):
         """The error bar with the rounding of all outputs that depend on the element.

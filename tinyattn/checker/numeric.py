@@ -10,6 +10,9 @@ where rounding may hide its change; if no output ever changes, all count.
 import numpy as np
 
 UNIT_ROUNDOFF = float(np.finfo(np.float64).eps) / 2
+_FINE = (
+    128 * UNIT_ROUNDOFF
+)  # random changes are hardly ever all multiples of so large a power of two
 
 
 class Line:
@@ -72,6 +75,22 @@ class Line:
             self._quotient(self._values(distance), self.base, distance)
         return self._rounding() + self._moving
 
+    def granularity(self, distances):
+        """For each output an array: the power of two of which all changes at these distances are multiples.
+
+        It is large where a function rounds its result to a coarser grid than that of float64, as x + 1e10 - 1e10 does;
+        0 where an output does not change, and where a change has bits near the last place of the values.
+        """
+        grids = [np.full(value.shape, np.inf) for value in self.base]
+        for distance in distances:
+            for grid, value, base in zip(grids, self._values(distance), self.base, strict=True):
+                change = value - base
+                changes = np.isfinite(change) & (change != 0)
+                lowest = _lowest_bit(change)
+                fine = lowest <= _FINE * np.maximum(np.abs(value), np.abs(base))
+                np.minimum(grid, np.where(fine, 0.0, lowest), out=grid, where=changes)
+        return [np.where(np.isfinite(grid), grid, 0.0) for grid in grids]
+
     def complex_slope(self, h):
         """The slope from one evaluation at the imaginary distance ``h``, for analytic functions."""
         values = zip(self._values(1j * h), self._cotangents, strict=True)
@@ -119,3 +138,14 @@ class Line:
         errors = [np.where(np.isfinite(error), error, 0.0) for error in errors]
         self._unit = max((float(np.max(e, initial=0.0)) for e in errors), default=0.0) or 1.0
         return [error / self._unit for error in errors]
+
+
+def _lowest_bit(values):
+    """The value of the lowest bit that is set in each number.
+
+    >>> _lowest_bit(np.array([6.0, 0.75, -8.0])).tolist()
+    [2.0, 0.25, 8.0]
+    """
+    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    bits = np.ldexp(mantissa, 53).astype(np.int64)
+    return np.ldexp((bits & -bits).astype(np.float64), exponent - 53)
