@@ -1,9 +1,15 @@
 """Fixtures that every test shares: the devices a test runs on, and reproducible random data."""
 
 import functools
+import signal
 
 import numpy as np
 import pytest
+
+# nohup and a shell's background ignore these signals, and processes that tests start inherit that.
+for _name, _default in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _name), _default)
 
 DEVICES = ["cpu", "strict", pytest.param("cuda", marks=pytest.mark.gpu)]
 
