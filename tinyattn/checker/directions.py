@@ -91,7 +91,10 @@ class _Directions:
             direction = [_direction(argument.start, random) for argument in self._problem.arguments]
             if number:
                 shares = self._shares(direction)
-                least = min((share for share in shares if share > 0), default=0.0)
+                floors = self._rounding_shares(direction)
+                pairs = zip(shares, floors, strict=True)
+                # A share of rounding error only, as of a gradient that is zero, does not set the size of the others.
+                least = min((share for share, floor in pairs if share > floor), default=0.0)
                 for entries, share in zip(direction, shares, strict=True):
                     if share > least > 0:
                         entries *= 2.0 ** math.floor(math.log2(max(least / share, 2.0**-20)))
@@ -101,6 +104,11 @@ class _Directions:
         """The size of each argument's contribution to the slope: the Euclidean norm of gradient * direction."""
         pairs = zip(self._gradients, direction, strict=True)
         return [float(np.sqrt(np.sum(np.square(g * d), where=np.isfinite(g)))) for g, d in pairs]
+
+    def _rounding_shares(self, direction):
+        """Ten times the share that the rounding errors of each argument's gradient have in the slope."""
+        pairs = zip(self._noise.gradients, direction, strict=True)
+        return [10 * float(np.linalg.norm(t * d)) for t, d in pairs]
 
     def line(self, direction, noise=None, moving=0.0):
         return self._problem.line_along(direction, self._cotangents, self._base, noise, moving)
@@ -171,11 +179,15 @@ class _Directions:
         )
         if self._settings.tolerances is None and not report.unsure:
             visible = [
-                (self._shares(direction)[position], element.allowed)
+                (
+                    self._shares(direction)[position],
+                    self._rounding_shares(direction)[position],
+                    element.allowed,
+                )
                 for direction, element, _ in judged
                 if element.verdict == RIGHT
             ]
-            if visible and all(0 < share < 1e6 * allowed for share, allowed in visible):
+            if visible and all(floor < share < 1e6 * allowed for share, floor, allowed in visible):
                 element = elements[0]
                 report.unsure = len(elements)
                 element = Element(None, element.analytic, element.numeric, element.error_bar)
