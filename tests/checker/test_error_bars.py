@@ -159,3 +159,21 @@ def test_a_gradient_that_is_wrong_by_more_than_a_coarse_grid_hides_is_wrong(rand
     with pytest.raises(GradcheckError) as caught:
         gradcheck(pair, [random.uniform(-1, 1, (3, 4))])
     assert not isinstance(caught.value, GradcheckInconclusive)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e6, 1e7])
+def test_a_coarse_grid_is_no_kink_that_excuses_a_wrong_element(size, random):
+    for _ in range(20):
+        position = int(random.integers(12))
+
+        def backward(g, x, position=position):
+            gradient = g * np.cos(x)
+            gradient.flat[position] *= 1.01
+            return gradient
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of kinks
+            with pytest.raises(GradcheckError):
+                gradcheck(
+                    (lambda x: np.sin(x) + size - size, backward), [random.standard_normal((3, 4))]
+                )

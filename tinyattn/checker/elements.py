@@ -202,6 +202,9 @@ class Elements:
 
         ladder = self._ladder(index, accepts)
         kink = kink_at(ladder)
+        if kink is not None and (coarse := self._on_coarse_grid(index)) is not None:
+            # A jump from one grid point to the next has the one-sided slopes of a kink.
+            ladder, kink = coarse, kink_at(coarse)
         if kink is None:
             element = verdict(ladder.slope, ladder.error_bar)
             if element.verdict == RIGHT:
