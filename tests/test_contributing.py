@@ -32,7 +32,7 @@ EXECUTED = {
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the source tree, to be edited."""
-    for name in ("tinyattn", "tests", "tools"):
+    for name in ("benchmarks", "tinyattn", "tests", "tools"):
         ignored = shutil.ignore_patterns("__pycache__", "web", "node_modules", "*.png")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     for name in ("pyproject.toml", "setup.cfg"):
