@@ -148,3 +148,32 @@ def test_attention(dtype, way, kind, device):
         (dk,) = ta.grad(out, [tensors[1]], ta.tensor(g, device=device))
     expected = softmax_gradient(probabilities(x), values.astype(real))
     compare(dk[..., 0], expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["flash", "ring"])
+def test_attention_in_tiles(dtype, kind, device):
+    """Each row is right to a few roundings of its weights' cotangents, g . v, also where a weight is nearly 1."""
+    random = np.random.default_rng(0)
+    length, width = 140, 4
+    q, k, v, g = random.integers(-8, 9, (4, 2, length, width)) / 8
+    q *= np.geomspace(1, 512, length)[:, None]  # scores of up to 1000
+    tensors = [leaf(array.astype(dtype), device) for array in (q, k, v)]
+    out = ta.scaled_dot_product_attention(*tensors, kind=kind, scale=0.5)
+    dq, dk, _ = ta.grad(out, tensors, ta.tensor(g.astype(dtype), device=device))
+
+    scores = 0.5 * np.einsum("hqd,hkd->hqk", *(array.astype(real) for array in (q, k)))
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    assert (p.max(-1) > 1 - np.finfo(dtype).eps).any()
+    d_weights = np.einsum("hqd,hkd->hqk", g, v)
+    d_scores = [softmax_gradient(*head) for head in zip(p, d_weights)]
+    # The products' roundings, and those of a score, to which its exponential is proportional.
+    of_products = width + np.abs(scores).max(-1, keepdims=True)
+    error = np.finfo(dtype).eps * of_products * np.einsum("hqd,hkd->hqk", np.abs(g), np.abs(v))
+    error = p * error.max(-1, keepdims=True)
+    for found, subscripts, other in ((dq, "hqk,hkd->hqd", k), (dk, "hqk,hqd->hkd", q)):
+        expected = 0.5 * np.einsum(subscripts, d_scores, other)
+        bound = 0.5 * np.einsum(subscripts, error, np.abs(other))
+        ratio = np.abs(found.numpy() - expected) / bound
+        assert ratio.max() <= 1
