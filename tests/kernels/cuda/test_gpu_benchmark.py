@@ -1,10 +1,11 @@
-"""The benchmark of a GPU: its file is whole after each section, whatever becomes of the section."""
+"""The GPU benchmark: its JSON file is complete after each section, even if the section fails."""
 
 import json
 
 import pytest
 
 from benchmarks import gpu
+from benchmarks.gpu_sections.session import PRECISIONS
 from tests.kernels.cuda.tools import need_compiler
 from tinyattn.kernels.cuda import simulated_kernels
 
@@ -21,7 +22,7 @@ def written(session):
     return json.loads(session.path.read_text())
 
 
-def test_the_file_is_whole_after_each_section_also_after_one_that_fails(session):
+def test_the_file_is_complete_after_each_section_even_one_that_fails(session):
     def fails(_):
         raise RuntimeError("no such kernel")
 
@@ -29,7 +30,7 @@ def test_the_file_is_whole_after_each_section_also_after_one_that_fails(session)
     assert written(session)["fails"]["error"] == "RuntimeError: no such kernel"
     session.run(gpu.matrix_peak)
     assert set(written(session)) == {"rehearsal", "machine", "gpu", "fails", "matrix_peak"}
-    assert set(written(session)["matrix_peak"]["tflops"]) == set(gpu.PRECISIONS)
+    assert set(written(session)["matrix_peak"]["tflops"]) == set(PRECISIONS)
 
 
 def test_a_section_beyond_the_budget_is_left_out_by_name(session):
@@ -38,7 +39,7 @@ def test_a_section_beyond_the_budget_is_left_out_by_name(session):
     assert written(session)["attention"] == {"left_out": "the budget was spent"}
 
 
-def test_attention_and_a_profile_are_measured_in_miniature(session):
+def test_a_profile_counts_the_launches_by_name(session):
     session.run(gpu.profile)
     result = written(session)["profile"]
     assert result["launches"]["attention_forward"] == 1 and result["kernels"] > 50

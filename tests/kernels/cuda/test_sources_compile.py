@@ -7,12 +7,13 @@ import pytest
 
 from tests.kernels.cuda import nvrtc
 from tests.kernels.cuda.tools import need
+from tinyattn.kernels.cuda import attention
 from tinyattn.kernels.cuda.launch import ARCHITECTURES, SOURCES, source
 
 need(nvrtc.find(), "NVRTC: pip install nvidia-cuda-nvrtc")
 
 FLOATS = ("float", "double", "Half")
-# The template arguments of a kernel by the names of its parameters; of sizes the largest, which needs the most memory.
+# The template arguments of a kernel by the names of its parameters.
 VALUES = {
     "typename Number": FLOATS,
     "typename Result": FLOATS,
@@ -20,7 +21,7 @@ VALUES = {
     "typename Id": ("int", "long long"),
     "bool TANH": (0, 1),
     "int THREADS": (32, 256),
-    "int HEAD_DIM": (128,),
+    "int HEAD_DIM": (16, 32, 64, 128),
 }
 TOGETHER = {("int THREADS", "int ITEMS"): ((32, 1), (32, 16), (256, 8))}
 FILES = sorted(path.name for path in SOURCES.glob("*.cu"))
@@ -53,11 +54,38 @@ def test_a_source_has_no_kernel_but_those_that_are_compiled(file):
     assert len(kernels) == len({version.partition("<")[0] for version in versions(file)}) > 0
 
 
+def attention_versions(size, architecture):
+    """The kernels of attention for a head size, forward and backward, in one dtype.
+
+    They take seconds to compile, so that each architecture gets another dtype: the three together compile every size in
+    every dtype.
+    """
+    number = VALUES["int HEAD_DIM"].index(size) + ARCHITECTURES.index(architecture)
+    arguments = f"<{FLOATS[number % len(FLOATS)]}, {size}>"
+    return [version for version in versions("attention.cu") if version.endswith(arguments)]
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [file for file in FILES if file != "attention.cu"])
 def test_a_source_compiles(file, architecture):
     code = nvrtc.compile_for(source(file), versions(file), architecture)
     assert code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("size", VALUES["int HEAD_DIM"])
+def test_attention_compiles_for_every_head_size(size, architecture):
+    chosen = attention_versions(size, architecture)
+    assert len(chosen) == 3  # forward, and both halves of backward; causal or not is an argument
+    code = nvrtc.compile_for(source("attention.cu"), chosen, architecture)
+    assert code[:4] == b"\x7fELF"
+
+
+def test_the_architectures_together_compile_every_version_of_attention():
+    sizes = VALUES["int HEAD_DIM"]
+    chosen = [v for size in sizes for sm in ARCHITECTURES for v in attention_versions(size, sm)]
+    assert sorted(chosen) == sorted(versions("attention.cu"))
+    assert sizes == attention._HEAD_DIMS
 
 
 def test_what_does_not_compile_is_found():

@@ -1,0 +1,1 @@
+"""The sections of ``python -m benchmarks.gpu``, by subject."""
