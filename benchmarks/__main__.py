@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from tinyattn.train.storage.atomic import write_atomic
+from tinyattn.data.atomic import write_atomic
 
 from . import NAMES
 from .machine import describe_machine

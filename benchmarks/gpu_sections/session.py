@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tinyattn.backend import get_backend
-from tinyattn.train.storage.atomic import write_atomic
+from tinyattn.data.atomic import write_atomic
 
 from ..machine import describe_machine
 

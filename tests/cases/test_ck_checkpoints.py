@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from tinyattn.data import CharVocabulary
+from tinyattn.data import CharVocabulary, atomic
+from tinyattn.data.atomic import write_atomic
 from tinyattn.train import begin, load_run, make_config, resume
-from tinyattn.train.storage import atomic
-from tinyattn.train.storage.atomic import write_atomic
 from tinyattn.train.storage.errors import DamagedFileError
 from tinyattn.train.storage.run_directory import RunDirectory
 

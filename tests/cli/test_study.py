@@ -123,7 +123,7 @@ def test_a_full_disk_keeps_the_old_page(refuse, trained, tmp_path, monkeypatch, 
 
     page = tmp_path / "page.html"
     page.write_text("old")
-    monkeypatch.setattr("tinyattn.train.storage.atomic._write_through", full)
+    monkeypatch.setattr("tinyattn.data.atomic._write_through", full)
     words = {
         "explore": ["explore", trained, "--text", "quick", "-o", page],
         "gradcheck": ["gradcheck", "--op", "relu", "--html", page],

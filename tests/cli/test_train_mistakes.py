@@ -219,7 +219,7 @@ def test_a_full_disk_is_reported_in_one_line_and_keeps_the_old_state(
 ):
     words = ["train", "--data", text_file, "--steps", 8, "--out", "run", *TINY]
     call(*words, "--stop-after", 3)
-    from tinyattn.train.storage import atomic
+    from tinyattn.data import atomic
 
     plain = atomic._write_through
 

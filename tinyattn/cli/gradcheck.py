@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from ..checker import gradient_report
 from ..checker.report import CANNOT_TELL, RIGHT, WRONG
 from ..data import InputError
+from ..data.atomic import write_atomic
 from ..data.paths import PathText, expand_path
 from ..error_messages import did_you_mean, shown
 from ..ranges import Seed
@@ -20,7 +21,6 @@ from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.tasks import tasks
 from ..train.config import as_annotated
 from ..train.session import check_device, load_run
-from ..train.storage.atomic import write_atomic
 from .gradcheck_file import EXIT_STATUS, check_file, is_target
 from .options import options
 from .progress import Progress

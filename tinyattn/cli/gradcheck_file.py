@@ -15,10 +15,10 @@ import numpy as np
 from ..checker import GradcheckError, GradcheckInconclusive, gradient_report
 from ..checker.report import CANNOT_TELL, RIGHT, WRONG
 from ..data import InputError
+from ..data.atomic import write_atomic
 from ..mutation.mutants import mutants
 from ..mutation.score import caught_by, score
 from ..mutation.sources import ProjectCopy
-from ..train.storage.atomic import write_atomic
 from .user_file import errors_with_lines, load_functions, random_inputs
 
 EXIT_STATUS = {RIGHT: 0, WRONG: 1, CANNOT_TELL: 3}

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from ..data import InputError
+from ..data.atomic import write_atomic
 from ..data.json_text import parse_json
-from ..train.storage.atomic import write_atomic
 from .exercise import PATH
 
 NAME = "progress.json"

@@ -12,8 +12,8 @@ import numpy as np
 from ..autograd import PRIMITIVES
 from ..autograd.walk import unbroadcast
 from ..data import InputError
+from ..data.atomic import write_atomic
 from ..study.explanation import Line, explain
-from ..train.storage.atomic import write_atomic
 from .course import locate
 from .exercise import Vjp, exercise
 from .process import SECONDS, ProcessError, gradients_of_file

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..data.atomic import write_atomic
 from ..train.session import load_run, load_snapshot
-from ..train.storage.atomic import write_atomic
 from ..train.storage.run_directory import RunDirectory
 from .observation import block_size_of, observe
 from .page import MEGABYTE, Content, Maps, pack_target, render

@@ -59,7 +59,7 @@ class Picture:
         suffix = Path(path).suffix.lower()
         if suffix not in FORMATS:
             raise ValueError(f"cannot save a picture as {Path(path).name!r}: expected .png or .svg")
-        from ..train.storage.atomic import write_atomic
+        from ..data.atomic import write_atomic
 
         write_atomic(path, self._bytes(suffix[1:]))
         return Path(path)

@@ -5,9 +5,9 @@ import io
 import logging
 import warnings
 
+from ..data.atomic import write_atomic
 from ..data.corpus import corpus_title
 from .reports import MovingAverage
-from .storage.atomic import write_atomic
 
 
 def draw_run(run, baselines=None):

@@ -169,9 +169,7 @@ def test_reading_a_state_that_keeps_changing_terminates(run, monkeypatch):
     write(run, 3)
     (run.path / "last" / "model.safetensors").unlink()
     identities = iter(range(1000))
-    monkeypatch.setattr(
-        "tinyattn.train.storage.atomic._identity", lambda directory: next(identities)
-    )
+    monkeypatch.setattr("tinyattn.data.atomic._identity", lambda directory: next(identities))
     with pytest.raises(InputError, match=r"model\.safetensors is missing"):
         run.read("last")
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from ...data import InputError
-from .atomic import sync, write_atomic
+from ...data.atomic import sync, write_atomic
 from .errors import DamagedFileError
 
 # The keys of a line besides "step"; units in brackets.

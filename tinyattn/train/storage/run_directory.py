@@ -7,8 +7,8 @@
     RUN/metrics.jsonl           one JSON object per line
     RUN/loss.png                the loss curve
 
-The three files of a state are replaced together (atomic.py), and digests detect damage and files of different states or
-runs (states.py). Only the process that holds the file lock writes; any process may read at the same time.
+The three files of a state are replaced together (data/atomic.py), and digests detect damage and files of different
+states or runs (states.py). Only the process that holds the file lock writes; any process may read at the same time.
 """
 
 import json
@@ -19,17 +19,17 @@ import warnings
 from pathlib import Path
 
 from ...data import CharVocabulary, InputError
-from ...data.json_text import parse_json
-from ...data.paths import check_path
-from ..config import config_to_json, make_config, options_from_json
-from .arrays import arrays_from_bytes, arrays_to_bytes
-from .atomic import (
+from ...data.atomic import (
     find_directory,
     read_directory_atomic,
     remove_leftovers,
     write_atomic,
     write_directory_atomic,
 )
+from ...data.json_text import parse_json
+from ...data.paths import check_path
+from ..config import config_to_json, make_config, options_from_json
+from .arrays import arrays_from_bytes, arrays_to_bytes
 from .digests import add_digest, verify_digest
 from .errors import DamagedFileError, RunWarning
 from .lock import DirectoryLock

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ...autograd import Tensor, tensor
 from ...backend import backend_of, host_array, is_array
+from ...data.atomic import write_atomic
 from .arrays import arrays_from_bytes, arrays_to_bytes
-from .atomic import write_atomic
 from .digests import DIGEST
 from .errors import DamagedFileError
 

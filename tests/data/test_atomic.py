@@ -10,9 +10,8 @@ import time
 
 import pytest
 
-from tinyattn.data import InputError
-from tinyattn.train.storage import atomic
-from tinyattn.train.storage.atomic import find_directory, write_atomic, write_directory_atomic
+from tinyattn.data import InputError, atomic
+from tinyattn.data.atomic import find_directory, write_atomic, write_directory_atomic
 
 
 class Disk:
@@ -50,6 +49,23 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch)
         assert listing(tmp_path) == ["config.json"]
 
 
+def test_content_in_pieces_is_written_one_after_the_other(tmp_path):
+    write_atomic(tmp_path / "file", (piece for piece in (b"ab", memoryview(b"cd"))))
+    assert (tmp_path / "file").read_bytes() == b"abcd"
+
+
+def test_a_failing_piece_leaves_the_old_file(tmp_path):
+    def pieces():
+        yield b"new"
+        raise MemoryError
+
+    write_atomic(tmp_path / "file", "old")
+    with pytest.raises(MemoryError):
+        write_atomic(tmp_path / "file", pieces())
+    assert (tmp_path / "file").read_text() == "old"
+    assert listing(tmp_path) == ["file"]
+
+
 def test_a_directory_is_replaced_as_a_whole(tmp_path):
     write_directory_atomic(tmp_path / "last", {"a": "1", "b": b"1"})
     write_directory_atomic(tmp_path / "last", {"a": "2", "c": b"2"})
@@ -79,7 +95,7 @@ def test_a_failure_of_any_system_call_keeps_a_complete_state(tmp_path, monkeypat
 
 WRITER = """
 import itertools, sys
-from tinyattn.train.storage.atomic import write_directory_atomic
+from tinyattn.data.atomic import write_directory_atomic
 for number in itertools.count():
     text = str(number) * 2000
     write_directory_atomic(sys.argv[1], {"a": text, "b": text, "c": text})

@@ -16,7 +16,7 @@ import stat
 import time
 from pathlib import Path
 
-from ...data.paths import check_path
+from .paths import check_path
 
 # Errors of network and user-space file systems that do not support fsync.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -25,9 +25,10 @@ _RETRY_DELAYS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 
 
 def write_atomic(path, content):
-    """Write ``content`` (bytes or text) to ``path`` atomically.
+    """Write ``content`` (bytes, text, or an iterable of buffers) to ``path`` atomically.
 
-    The mode of an existing file is kept. A device or pipe is written to, not replaced.
+    The mode of an existing file is kept. A device or pipe is written to, not replaced. The buffers of an iterable are
+    requested one at a time, so that a large file need not be in memory at once.
 
     Raises:
         InputError: if the path is invalid on any file system.
@@ -38,7 +39,7 @@ def write_atomic(path, content):
     old = _status(check_path(path))
     if old is not None and not stat.S_ISREG(old.st_mode):
         with open(path, "wb") as file:
-            file.write(content)
+            file.writelines(_buffers(content))
         return
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -154,9 +155,13 @@ def _sibling(path, suffix):
 
 def _write_through(path, content):
     with _naming(path), open(path, "wb") as file:
-        file.write(content)
+        file.writelines(_buffers(content))
         file.flush()
         sync(file)
+
+
+def _buffers(content):
+    return (content,) if isinstance(content, bytes | bytearray | memoryview) else content
 
 
 def sync(file):
