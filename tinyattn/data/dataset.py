@@ -7,7 +7,7 @@ from .baselines import bigram_loss, unigram_loss
 from .batches import split_text
 from .corpus import corpus_title, load_corpus
 from .errors import InputError
-from .vocabulary import CharVocabulary
+from .tokenizers import CharVocabulary
 
 
 class CharDataset:

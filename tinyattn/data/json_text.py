@@ -1,5 +1,6 @@
-"""Parse JSON from untrusted files: any defect is an InputError."""
+"""JSON values: parse untrusted text, where any defect is an InputError, and digests."""
 
+import hashlib
 import json
 
 from .errors import InputError
@@ -24,3 +25,12 @@ def parse_json(text, name):
         raise InputError(f"{name} is not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{name} is not JSON (nested too deeply)") from None
+
+
+def digest_of(value):
+    """The SHA-256 digest of a JSON value, in hexadecimal digits; the order of keys does not matter.
+
+    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..attention import attention_kind, attention_kinds
 from ..autograd import Tensor, grad, set_grad_enabled
-from ..data import CharVocabulary
+from ..data import CharVocabulary, Tokenizer
 from ..nn import MultiHeadAttention, TransformerBlock, evaluating
 from ..ops import cross_entropy, log_softmax
 from ..ops.losses import IGNORE_INDEX
@@ -61,7 +61,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
             of a run, whose best state is loaded; or the result of ``tinyattn.train.load_run``.
         text: from 2 characters to the model's block size.
-        vocabulary: a ``CharVocabulary`` or its characters; a run has its own.
+        vocabulary: a tokenizer, or the characters in the order of their ids; a run has its own.
         gradients: whether to run a backward pass.
 
     Returns:
@@ -81,7 +81,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     model, vocabulary = _resolve(model, vocabulary)
     attentions = _attentions(model)
     ids = _encode(model, text, vocabulary)
-    characters, ids, targets = _task(model, text, ids, vocabulary)
+    characters, ids, targets = _task(model, ids, vocabulary)
     frozen = [p for p in model.parameters() if gradients and not p.requires_grad]
     mode = set_grad_enabled(gradients)
     with evaluating(model), mode, _unfrozen(frozen), _Watch(model, attentions) as watch:
@@ -108,8 +108,8 @@ def observe(model, text, *, vocabulary=None, gradients=True):
     values = losses.numpy()
     seen = Observation(
         characters=characters,
-        expected=[None if t == IGNORE_INDEX else vocabulary.characters[t] for t in targets],
-        vocabulary=list(vocabulary.characters),
+        expected=[None if t == IGNORE_INDEX else vocabulary.symbols[t] for t in targets],
+        vocabulary=list(vocabulary.symbols),
         allowed=allowed.any(axis=(0, 1)),
         scores=np.where(allowed, scores, -np.inf).astype(scores.dtype),
         weights=np.stack([tensor.numpy()[0] for tensor in watch.weights]),
@@ -235,7 +235,7 @@ def _resolve(model, vocabulary):
             "the vocabulary of the model is unknown: pass vocabulary=, the characters in the order of their ids, or "
             "the directory of a run instead of the model"
         )
-    if not isinstance(vocabulary, CharVocabulary):
+    if not isinstance(vocabulary, Tokenizer):
         vocabulary = CharVocabulary(vocabulary)
     return model, vocabulary
 
@@ -269,13 +269,14 @@ def _allowed(attention, length):
     return np.ones((length, length), bool) if visible is None else visible
 
 
-def _task(model, text, ids, vocabulary):
+def _task(model, ids, vocabulary):
     """The characters and ids of the input, and the target ids."""
+    characters = [vocabulary.symbols[i] for i in ids]
     mask_id = getattr(model, "mask_id", None)
     if mask_id is None:
-        return list(text), ids, np.append(ids[1:], IGNORE_INDEX)
+        return characters, ids, np.append(ids[1:], IGNORE_INDEX)
     hidden = np.arange(len(ids)) % MASK_EVERY == min(MASK_FIRST, len(ids) - 1)
-    characters = [MASK_SIGN if hide else character for hide, character in zip(hidden, text)]
+    characters = [MASK_SIGN if hide else character for hide, character in zip(hidden, characters)]
     return characters, np.where(hidden, mask_id, ids), np.where(hidden, ids, IGNORE_INDEX)
 
 
@@ -285,13 +286,11 @@ def block_size_of(model):
 
 
 def _encode(model, text, vocabulary):
-    if len(text) < 2:
-        raise ValueError(
-            f"the text has {len(text)} character{'s' * (len(text) != 1)}: expected at least 2"
-        )
+    ids = vocabulary.encode(text).astype(np.int64)
+    size = f"the text has {len(ids)} {vocabulary.unit}{'s' * (len(ids) != 1)}"
+    if len(ids) < 2:
+        raise ValueError(f"{size}: expected at least 2")
     block = block_size_of(model)
-    if block is not None and len(text) > block:
-        raise ValueError(
-            f"the text has {len(text)} characters: expected at most {block}, the model's block size"
-        )
-    return vocabulary.encode(text).astype(np.int64)
+    if block is not None and len(ids) > block:
+        raise ValueError(f"{size}: expected at most {block}, the model's block size")
+    return ids

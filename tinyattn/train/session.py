@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
-from ..data import CharDataset, CharVocabulary, InputError
+from ..data import CharDataset, InputError, Tokenizer
 from ..data.corpus import CORPORA, STANDARD_INPUT, corpus_names, corpus_stem, located
 from ..sampling import generate
 from .build import build_model, build_optimizers, build_step, build_task
@@ -208,7 +208,7 @@ class LoadedRun:
     """A run's model in eval mode; ``state`` is the name of the saved state it was loaded from."""
 
     model: object
-    vocabulary: CharVocabulary
+    vocabulary: Tokenizer
     config: TrainConfig
     step: int
     path: Path
@@ -235,11 +235,11 @@ class LoadedRun:
         unknown="error",
         slide=1,
     ):
-        """Generate text as a stream: an iterator over the prompt and each generated character.
+        """Generate text as a stream: an iterator over the prompt and the text of each generated token.
 
         Args:
             prompt: the text to continue; if empty, a line break if the vocabulary has one.
-            length: number of characters to generate.
+            length: number of tokens to generate.
             temperature, top_k, top_p: as in ``tinyattn.sampling.sample_probabilities``.
             seed: seed of the random stream; by default each call generates another text.
             unknown: ``"skip"`` ignores characters of the prompt that are not in the vocabulary.
@@ -269,7 +269,7 @@ class LoadedRun:
             random=Random(seed),
             slide=slide,
         )
-        return itertools.chain([known], (vocabulary.decode([i]) for i in ids))
+        return itertools.chain([known], vocabulary.stream(ids))
 
 
 def one_thread():

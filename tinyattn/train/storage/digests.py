@@ -1,14 +1,8 @@
 """SHA-256 digests of JSON values, stored in the same JSON object."""
 
-import hashlib
-import json
+from ...data.json_text import digest_of
 
 DIGEST = "sha256"  # the key of the digest
-
-
-def digest_of(value):
-    """The SHA-256 digest of a JSON value; the order of keys does not matter."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def add_digest(values):

@@ -1,7 +1,7 @@
 """The directory of a training run.
 
     RUN/config.json             all options, as train/config.py writes them
-    RUN/vocab.json              the characters in the order of their ids
+    RUN/vocab.json              the characters in the order of their ids (tokenizer.json: a byte-level BPE)
     RUN/best/, RUN/last/        model.safetensors, optimizer.safetensors, state.json
     RUN/snapshots/              step-000100.safetensors, ...: the model during training
     RUN/metrics.jsonl           one JSON object per line
@@ -18,7 +18,7 @@ import shlex
 import warnings
 from pathlib import Path
 
-from ...data import CharVocabulary, InputError
+from ...data import InputError
 from ...data.atomic import (
     find_directory,
     read_directory_atomic,
@@ -28,6 +28,7 @@ from ...data.atomic import (
 )
 from ...data.json_text import parse_json
 from ...data.paths import check_path
+from ...data.tokenizers import parse_tokenizer
 from ..config import config_to_json, make_config, options_from_json
 from .arrays import arrays_from_bytes, arrays_to_bytes
 from .digests import add_digest, verify_digest
@@ -79,7 +80,8 @@ class RunDirectory:
                     f"{path} already contains a run: continue it (--resume {shlex.quote(str(path))}), "
                     f"or give another directory with --out"
                 )
-            run._write_text("vocab.json", vocabulary.to_json())
+            for name, text in vocabulary.files().items():
+                run._write_text(name, text)
             run.write_config(config)
         except BaseException:
             run.unlock()
@@ -112,7 +114,13 @@ class RunDirectory:
             InputError: if another process holds the lock.
         """
         self._lock = DirectoryLock(self.path)
-        files = (r"config\.json", r"vocab\.json", r"metrics\.jsonl", r"loss\.png")
+        files = (
+            r"config\.json",
+            r"vocab\.json",
+            r"tokenizer\.json",
+            r"metrics\.jsonl",
+            r"loss\.png",
+        )
         remove_leftovers(self.path, files, STATES)
         snapshots = self.path / "snapshots"
         if snapshots.is_dir():
@@ -190,15 +198,19 @@ class RunDirectory:
             raise DamagedFileError(f"{path} cannot be used: {error}") from None
 
     def vocabulary(self):
-        """The run's vocabulary, characters in the order of their ids."""
-        path = self.path / "vocab.json"
+        """The run's tokenizer."""
+        path = self._vocabulary_path()
         text = _read_text(path)
         try:
-            vocabulary = CharVocabulary.from_json(text)
+            vocabulary = parse_tokenizer(text)
         except InputError as error:
             raise DamagedFileError(f"{path} is damaged: {error}") from None
-        self._texts["vocab.json"] = text
+        self._texts[path.name] = text
         return vocabulary
+
+    def _vocabulary_path(self):
+        path = self.path / "tokenizer.json"
+        return path if path.exists() else self.path / "vocab.json"
 
     # ---- states
 
@@ -281,7 +293,8 @@ class RunDirectory:
             raise DamagedFileError(
                 f"{self.path / 'config.json'} was changed (it has no digest, and {state_path} has one): undo the change"
             )
-        check_manifest(manifest, config, self.vocabulary(), state_path, self.path)
+        names = self.path / "config.json", self._vocabulary_path()
+        check_manifest(manifest, config, self.vocabulary(), state_path, *names)
 
     def _check_state_exists(self, name):
         if self.has_state(name):

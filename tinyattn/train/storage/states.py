@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...data.json_text import parse_json
 from ..config import current_names, flatten, identity_of, option
 from .arrays import arrays_to_bytes, digest_of_arrays
-from .digests import add_digest, digest_of, verify_digest
+from .digests import add_digest, verify_digest
 from .errors import DamagedFileError
 
 STATES = ("best", "last")
@@ -45,7 +45,7 @@ class SavedState:
 
 def run_manifest(config, vocabulary):
     """The part of the manifest that all states of a run share."""
-    return {"settings": identity_of(config), "vocabulary": digest_of(vocabulary.characters)}
+    return {"settings": identity_of(config), "vocabulary": vocabulary.identity}
 
 
 def state_files(model, optimizer, values, manifest):
@@ -84,7 +84,7 @@ def evaluated_step(state):
     return state.get("evaluated_step", state.get("looked_at", state["step"]))
 
 
-def check_manifest(manifest, config, vocabulary, state_path, run_path):
+def check_manifest(manifest, config, vocabulary, state_path, config_path, vocabulary_path):
     """Compare a state's manifest with the run's configuration and vocabulary.
 
     Only options in the manifest are compared: one that was added to tinyattn later has its default in the run.
@@ -96,10 +96,10 @@ def check_manifest(manifest, config, vocabulary, state_path, run_path):
     for name, value in current_names(manifest["settings"]).items():
         if given.get(name, value) != value:
             raise DamagedFileError(
-                f"{run_path / 'config.json'} has {option(name)} {given[name]!r}, and {state_path} belongs to a run "
+                f"{config_path} has {option(name)} {given[name]!r}, and {state_path} belongs to a run "
                 f"with {value!r}: undo the change"
             )
-    if manifest["vocabulary"] != digest_of(vocabulary.characters):
+    if manifest["vocabulary"] != vocabulary.identity:
         raise DamagedFileError(
-            f"{run_path / 'vocab.json'} is damaged or was changed: {state_path} belongs to another vocabulary"
+            f"{vocabulary_path} is damaged or was changed: {state_path} belongs to another vocabulary"
         )

@@ -1,16 +1,16 @@
 """Character vocabulary: encode text as ids and decode ids."""
 
 import json
-import operator
 
 import numpy as np
 
-from ..backend import listed
-from .errors import InputError
-from .json_text import parse_json
+from ...backend import listed
+from ..errors import InputError
+from ..json_text import digest_of, parse_json
+from .tokenizer import Tokenizer
 
 
-class CharVocabulary:
+class CharVocabulary(Tokenizer):
     """A mapping between characters and ids, the positions in a list of characters.
 
     ``from_text`` sorts the characters by code point, so that ids do not depend on the process. A run stores its
@@ -26,6 +26,9 @@ class CharVocabulary:
     'hello'
     """
 
+    kind = "characters"
+    unit = "character"
+
     def __init__(self, characters):
         self.characters = tuple(listed(characters, "characters"))
         self._ids = {character: index for index, character in enumerate(self.characters)}
@@ -37,22 +40,12 @@ class CharVocabulary:
             raise InputError("a vocabulary is a list of single characters (one code point each)")
 
     @classmethod
-    def from_text(cls, text):
+    def from_text(cls, text, size=None):
         """The vocabulary of all characters in ``text``."""
         return cls(sorted(set(text)))
 
     def __len__(self):
         return len(self.characters)
-
-    def __eq__(self, other):
-        return isinstance(other, CharVocabulary) and self.characters == other.characters
-
-    __hash__ = None
-
-    @property
-    def dtype(self):
-        """The smallest unsigned integer dtype for all ids (uint16 for up to 65,536 characters)."""
-        return np.min_scalar_type(len(self) - 1)
 
     def encode(self, text, unknown="error"):
         """Convert ``text`` to ids, an array of shape (length,) and of the vocabulary's dtype.
@@ -89,22 +82,25 @@ class CharVocabulary:
             raise InputError(f"no id for {', '.join(first)}{more}; the vocabulary is {known!r}")
 
     def decode(self, ids):
-        """Convert ``ids`` (integers in 0 .. len - 1) to text.
+        return "".join(self.characters[i] for i in self._checked(ids))
 
-        Raises:
-            IndexError: for an id outside the vocabulary, including negative ones.
-            TypeError: for ids that are not integers.
-        """
-        ids = [operator.index(i) for i in listed(ids, "ids")]  # raises for 0.9 and "1"
-        for i in ids:
-            if not 0 <= i < len(self):
-                raise IndexError(f"id {i} is not in a vocabulary of {len(self)} characters")
-        return "".join(self.characters[i] for i in ids)
+    def stream(self, ids):
+        return (self.decode([i]) for i in ids)
+
+    def token_bytes(self, index):
+        return self.characters[index].encode("utf-8", "surrogatepass")
+
+    @property
+    def identity(self):
+        return digest_of(self.characters)
 
     @property
     def start(self):
         """The first character of generated text without a prompt: a line break if the vocabulary has one."""
         return "\n" if "\n" in self._ids else self.characters[0]
+
+    def files(self):
+        return {"vocab.json": self.to_json()}
 
     def to_json(self):
         """The vocabulary as JSON: the list of its characters."""
