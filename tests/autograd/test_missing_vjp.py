@@ -7,16 +7,8 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.autograd import PRIMITIVES, primitive, register_kernel
-from tinyattn.autograd.primitive import _KERNELS
 
-
-@pytest.fixture(autouse=True)
-def registries_are_restored():
-    primitives, kernels = dict(PRIMITIVES), dict(_KERNELS)
-    yield
-    for registry, before in ((PRIMITIVES, primitives), (_KERNELS, kernels)):
-        registry.clear()
-        registry.update(before)
+pytestmark = pytest.mark.usefixtures("registries_are_restored")
 
 
 def make_cubed():

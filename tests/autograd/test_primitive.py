@@ -9,17 +9,10 @@ import pytest
 import tinyattn as ta
 from tests.gradient import check_gradient
 from tinyattn.autograd import PRIMITIVES, primitive, register_kernel
-from tinyattn.autograd.primitive import _KERNELS, registered_kernels
+from tinyattn.autograd.primitive import registered_kernels
 from tinyattn.backend import array_namespace, get_backend
 
-
-@pytest.fixture(autouse=True)
-def registries_are_restored():
-    primitives, kernels = dict(PRIMITIVES), dict(_KERNELS)
-    yield
-    for registry, before in ((PRIMITIVES, primitives), (_KERNELS, kernels)):
-        registry.clear()
-        registry.update(before)
+pytestmark = pytest.mark.usefixtures("registries_are_restored")
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from ..nn import (
     ModuleList,
 )
 from ..nn.initialization import initialize_like_gpt2
-from ..ops import linear
 from .config import ConvolutionOptions, ModelConfig
-from .ids import as_ids
 from .language_model import StatefulLanguageModel
 
 
@@ -77,22 +75,10 @@ class CNN(StatefulLanguageModel):
         self.norm = LayerNorm(config.dim, bias=config.bias)
         initialize_like_gpt2(self, [block.contract for block in self.blocks], config.layers)
 
-    def forward(self, ids, *, cache=None):
-        """The logits of the token that follows each of ``ids``.
-
-        Args:
-            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
-            cache: a ``model.cache()`` with the states after the tokens before ``ids``; it is updated.
-
-        Returns:
-            (..., length, vocabulary_size).
-        """
-        ids = as_ids(ids, self)
-        x = self.dropout(self.embedding(ids))
-        for layer, block in enumerate(self.blocks):
-            x, state = block(x, None if cache is None else cache.states[layer])
-            if cache is not None:
-                cache.states[layer] = state
-        if cache is not None:
-            cache.length += ids.shape[-1]
-        return linear(self.norm(x), self.embedding.weight.T)
+    def residual_stream(self, ids, states):
+        x = self.dropout(self.embedding(ids))  # (..., length, dim)
+        after = []
+        for block, state in zip(self.blocks, states):
+            x, state = block(x, state)
+            after.append(state)
+        return x, after

@@ -1,7 +1,7 @@
 """Base classes of the models: the loss, and the cache of models with a state per layer."""
 
 from ..nn import Module
-from ..ops import cross_entropy
+from ..ops import cross_entropy, linear
 from .ids import as_ids
 
 
@@ -24,7 +24,29 @@ class LanguageModel(Module):
 
 
 class StatefulLanguageModel(LanguageModel):
-    """The base class of models whose layers have a state of constant size."""
+    """The base class of models whose layers have a state of constant size.
+
+    A subclass has an ``embedding``, a final ``norm``, and ``residual_stream(ids, states)``, which returns the residual
+    stream after the last layer, (..., length, dim), and the list of the layers' states after the last token.
+    """
+
+    def forward(self, ids, *, cache=None):
+        """The logits of the token that follows each of ``ids``.
+
+        Args:
+            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
+            cache: a ``model.cache()`` with the states after the tokens before ``ids``; it is updated.
+
+        Returns:
+            (..., length, vocabulary_size).
+        """
+        ids = as_ids(ids, self)
+        states = [None] * self.config.layers if cache is None else cache.states
+        x, states = self.residual_stream(ids, states)
+        if cache is not None:
+            cache.states = states
+            cache.length += ids.shape[-1]
+        return linear(self.norm(x), self.embedding.weight.T)
 
     def cache(self):
         """An empty cache for ``model(ids, cache=cache)``: one state per layer, of constant size."""

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from ..nn import GRU, Dropout, Embedding, LayerNorm, ModuleList
 from ..nn.initialization import initialize_like_gpt2
-from ..ops import linear, stack
+from ..ops import stack
 from .config import CommonOptions, ModelConfig
-from .ids import as_ids
 from .language_model import StatefulLanguageModel
 
 
@@ -48,26 +47,12 @@ class RNN(StatefulLanguageModel):
         initialize_like_gpt2(self, [], config.layers)
         self.blocks = ModuleList(blocks)  # added last, to keep the initial weights of GRU
 
-    def forward(self, ids, *, cache=None):
-        """The logits of the token that follows each of ``ids``.
-
-        Args:
-            ids: integers (..., length), a tensor or an array of the model's device, or nested lists.
-            cache: a ``model.cache()`` with the states after the tokens before ``ids``; it is updated.
-
-        Returns:
-            (..., length, vocabulary_size).
-        """
-        ids = as_ids(ids, self)
+    def residual_stream(self, ids, states):
         # One tensor per step, so that the gradient of a step is not as long as the sequence.
         steps = [self.dropout(self.embedding(ids[..., t])) for t in range(ids.shape[-1])]
-        for layer, (norm, gru) in enumerate(zip(self.norms, self.blocks)):
-            state = None if cache is None else cache.states[layer]
+        after = []
+        for norm, gru, state in zip(self.norms, self.blocks, states):
             outputs = gru.run([norm(x) for x in steps], state)
-            if cache is not None:
-                cache.states[layer] = outputs[-1]
             steps = [x + self.dropout(y) for x, y in zip(steps, outputs)]
-        if cache is not None:
-            cache.length += ids.shape[-1]
-        x = self.norm(stack(steps, axis=-2))  # (..., length, dim)
-        return linear(x, self.embedding.weight.T)
+            after.append(outputs[-1])
+        return stack(steps, axis=-2), after

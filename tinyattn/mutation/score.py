@@ -30,15 +30,15 @@ def score(function, changes, is_caught):
 def caught_by(check, limit=LIMIT):
     """Whether ``check()`` returns True, raises, or does not end in time."""
     try:
-        with _time_limit(limit):
+        with time_limit(limit):
             return bool(check())
     except Exception:  # a mutant may raise anything
         return True
 
 
 @contextlib.contextmanager
-def _time_limit(seconds):
-    """Raise ``TimeoutError`` after some seconds, where the system has such a signal."""
+def time_limit(seconds):
+    """Raise ``TimeoutError`` if the block takes longer than ``seconds``, where the system has SIGALRM."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()

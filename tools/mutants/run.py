@@ -2,14 +2,13 @@
 
 import contextlib
 import inspect
-import signal
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from tinyattn.mutation.mutants import mutants as mutants_of
 from tinyattn.mutation.rewrite import running
+from tinyattn.mutation.score import time_limit
 
 from .checks import check_kernel, check_rule
 from .equivalent import reason_for
@@ -40,7 +39,7 @@ class Mutant:
         """The message of the first check that fails, or None if the mutant survives."""
         with running(self.target.function, self.code), _caches_cleared(self.target.function):
             try:
-                with _at_most(SECONDS), np.errstate(all="ignore"):
+                with time_limit(SECONDS), np.errstate(all="ignore"):
                     for name, version in self.target.used_by:
                         if version == "rule":
                             check_rule(name)
@@ -93,22 +92,3 @@ def _caches_cleared(function):
     finally:
         for cache in caches:
             cache.cache_clear()
-
-
-@contextlib.contextmanager
-def _at_most(seconds):
-    """Raise TimeoutError if the block takes longer, where SIGALRM exists."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
-        yield
-        return
-
-    def stop(*_):
-        raise TimeoutError("does not end")
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
