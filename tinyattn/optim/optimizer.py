@@ -7,10 +7,11 @@ from numbers import Real
 import numpy as np
 
 from ..autograd import Tensor
-from ..backend import array_namespace, backend_of, listed, shared
+from ..backend import backend_of, listed, shared
 from ..kernels.updates import find_update
 from ..ops import zeros_like
-from .flat import FlatStorage, cache_blocks
+from .flat import cache_blocks
+from .group_storage import GroupStorage
 
 
 class Optimizer:
@@ -120,7 +121,7 @@ class Optimizer:
             kind = (parameter.device, parameter.dtype)
             kinds.setdefault(kind, []).append((name, parameter))
         for members in kinds.values():
-            self._storages.append(_GroupStorage(group, members, self.buffers))
+            self._storages.append(GroupStorage(group, members, self.buffers))
 
     def __setattr__(self, name, value):
         """Set an option, such as ``optimizer.lr = 0.01``, in every group and in the defaults."""
@@ -362,37 +363,6 @@ class Optimizer:
 def _sequentially(function, items):
     for item in items:
         function(item)
-
-
-class _GroupStorage:
-    """The parameters of a group that share device and dtype, and their optimizer state."""
-
-    def __init__(self, group, members, buffers):
-        self.group = group
-        self.names = [name for name, _ in members]
-        self.storage = FlatStorage([parameter for _, parameter in members])
-        self.buffers = {name: self.storage.zeros() for name in buffers}
-        if self.storage.dtype != self.storage.state_dtype:
-            self.buffers["master"] = self.storage.values.astype(self.storage.state_dtype)
-        self.steps = [0] * len(members)
-        self.present = None  # during a step: which parameters have a gradient
-
-    @property
-    def values(self):
-        """What the updates change: the master weights of float16 parameters, else the parameters."""
-        return self.buffers.get("master", self.storage.values)
-
-    def arrays(self, names):
-        """Values, gradients and the buffers of those names."""
-        return (self.values, self.storage.gradients, *(self.buffers[name] for name in names))
-
-    def refresh_master(self):
-        """Take over parameters that were set since the last step: those that the master weights do not round to."""
-        values, master = self.storage.values, self.values
-        if master is not values:
-            xp = array_namespace(values)
-            same = values == master.astype(values.dtype)
-            master[...] = xp.where(same, master, values.astype(master.dtype))
 
 
 def _as_floats(value):
