@@ -10,7 +10,7 @@ from tinyattn.checker.numeric import Line
 
 
 def line(f, x):
-    return Line(lambda t: [np.asarray(f(x + t))], [np.array(1.0)])
+    return Line(lambda t: [np.asarray(f(x + t))], [np.ones(np.shape(f(x)))])
 
 
 FUNCTIONS = {

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 
+from .bits import same_bits
 from .problem import Argument, Problem
 from .report import Finding
 
@@ -45,9 +46,9 @@ class ArrayProblem(Problem):
 
     def gradients(self, cotangents, strided=False):
         layout = strided_copy if strided else np.copy
-        arrays = [layout(a) if isinstance(a, np.ndarray) else a for a in self._arrays()]
+        before = self._arrays()
+        arrays = [layout(a) if isinstance(a, np.ndarray) else a for a in before]
         passed = [layout(cotangent) for cotangent in cotangents]
-        before = [copy_of(entry) for entry in arrays]
         given = passed[0] if self._is_single else tuple(passed)
         if self._accumulates:
             gradients = self._added(given, arrays)
@@ -144,13 +145,6 @@ def _is_floating(value):
 
 def copy_of(value):
     return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def same_bits(one, other):
-    """Whether two arrays are equal bit for bit, NaN included; True for other values."""
-    if not isinstance(one, np.ndarray):
-        return True
-    return one.shape == other.shape and one.tobytes() == other.astype(one.dtype).tobytes()
 
 
 def strided_copy(array):

@@ -5,6 +5,10 @@ gradient a. Its entries have random signs and random sizes between a half and th
 near zero, so that every element contributes, and they are random, so that errors do not cancel in the sum. The first
 direction weighs all arguments equally; in the others, arguments that dominate the sum have smaller entries.
 
+Each direction first gets one central difference. If all of them agree with the gradient, and the one-sided differences
+exclude a truncation error of that size, the gradient is right: independent numbers do not agree by chance. Otherwise
+the rounding errors of the function are measured, and a ladder of steps decides for each direction.
+
 If the slope disagrees, the residual, slope minus sum(a * d), is a sum over the elements. One more difference, along d
 restricted to a part of the elements, gives the residual of that part. Bisection, which follows the half with the larger
 residual, finds a wrong element after log2 n differences of two evaluations each. The element is then removed, and the
@@ -12,23 +16,26 @@ search is repeated on the remaining residual.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from .elements import Elements
+from .elements import BEND, Elements
 from .judge import BARS, Judge
 from .ladder import kink_at, slope_of
 from .noise import Noise
-from .numeric import UNIT_ROUNDOFF
-from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
+from .numeric import BLOCK, UNIT_ROUNDOFF, contraction, half_ulps, root_sum_square
+from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink, Ladder
 from .settings import LISTED, generator
 
 MAX_EVALUATIONS = 40
 _LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
-_RESOLUTION = (
-    1e-7  # relative, of the slope: detects one element in a million that is wrong by a thousandth
-)
+_FIRST = 2.0**-15
+# Relative, of the slope: detects one element in a million that is wrong by a thousandth.
+_RESOLUTION = 1e-7
 _SAMPLE = 12  # elements, to estimate how many are wrong
+# Of the typical size: random signs, and magnitudes between a half and three halves.
+_FACTORS = np.concatenate([np.arange(-383, -127), np.arange(128, 384)]) / 256
 
 
 def measure_directions(problem, cotangents, settings, base, analytic, evaluations):
@@ -38,6 +45,33 @@ def measure_directions(problem, cotangents, settings, base, analytic, evaluation
         evaluations: number of evaluations of the function that are left, not counting the search for wrong elements.
     """
     return _Directions(problem, cotangents, settings, base, analytic).reports(evaluations)
+
+
+@dataclass
+class _Direction:
+    """A direction, and the slope of the function along it according to the gradient.
+
+    Attributes:
+        entries: one array for each argument.
+        slope: the sum of gradient * entries.
+        shares: the part of each argument in it: the Euclidean norm of gradient * entries.
+        floors: ten times the part that the rounding errors of each argument's gradient have in it.
+    """
+
+    entries: list
+    slope: float
+    shares: list
+    floors: list
+
+    @property
+    def scale(self):
+        return math.hypot(*self.shares)
+
+    @property
+    def least(self):
+        """The smallest part of an argument, except those of rounding error only, as of a gradient that is zero."""
+        pairs = zip(self.shares, self.floors, strict=True)
+        return min((share for share, floor in pairs if share > floor), default=0.0)
 
 
 class _Directions:
@@ -58,20 +92,15 @@ class _Directions:
         size = sum(gradient.size for gradient in self._gradients)
         if size == 0:
             return [self._report(position, 0) for position in range(len(self._gradients))]
-        judged = []  # (direction, element, ladder)
         reports = [self._report(k, self._settings.directions) for k in range(len(self._gradients))]
+        spent = self._problem.evaluations
         with np.errstate(all="ignore"):
-            self._noise.outputs  # noqa: B018  (measured now, within the budget)
-            rows = (evaluations - self._noise.evaluations) // 2
-            for number, direction in enumerate(self._directions()):
-                left = self._settings.directions - number - 1
-                element, ladder, kink = self._along(direction, max(4, rows - 4 * left))
-                rows -= len(ladder.steps)
-                if kink is None:
-                    judged.append((direction, element, ladder))
-                else:
-                    for report in reports:
-                        report.kinks.append(kink)
+            directions = list(self._directions())
+            judged = self._by_first_differences(directions)  # (direction, element, ladder)
+            if judged is None:
+                self._noise.outputs  # noqa: B018  (measured now, within the budget)
+                left = evaluations - (self._problem.evaluations - spent)
+                judged = self._by_ladders(directions, left // 2, reports)
             self._conclude(reports, judged)
         return reports
 
@@ -85,45 +114,80 @@ class _Directions:
     # ------------------------------------------------------------------------------------------------- directions
 
     def _directions(self):
-        """Directions as lists of one array for each argument."""
+        """The random directions."""
         random = generator(self._settings.seed, "directions")
+        sizes = [_sizes(argument.start) for argument in self._problem.arguments]
         for number in range(self._settings.directions):
-            direction = [_direction(argument.start, random) for argument in self._problem.arguments]
-            if number:
-                shares = self._shares(direction)
-                floors = self._rounding_shares(direction)
-                pairs = zip(shares, floors, strict=True)
-                # A share of rounding error only, as of a gradient that is zero, does not set the size of the others.
-                least = min((share for share, floor in pairs if share > floor), default=0.0)
-                for entries, share in zip(direction, shares, strict=True):
-                    if share > least > 0:
-                        entries *= 2.0 ** math.floor(math.log2(max(least / share, 2.0**-20)))
+            direction = self._with_slope([_random_entries(size, random) for size in sizes])
+            if number and len(sizes) > 1 and direction.least > 0:
+                # The smallest part, unless it is rounding error only, sets the size of the others.
+                for entries, share in zip(direction.entries, direction.shares, strict=True):
+                    if share > direction.least:
+                        ratio = max(direction.least / share, 2.0**-20)
+                        entries *= 2.0 ** math.floor(math.log2(ratio))
+                direction = self._with_slope(direction.entries)
             yield direction
 
-    def _shares(self, direction):
-        """The size of each argument's contribution to the slope: the Euclidean norm of gradient * direction."""
-        pairs = zip(self._gradients, direction, strict=True)
-        return [float(np.sqrt(np.sum(np.square(g * d), where=np.isfinite(g)))) for g, d in pairs]
+    def _with_slope(self, entries):
+        pairs = list(zip(self._gradients, entries, strict=True))
+        contracted = [contraction(gradient, part) for gradient, part in pairs]
+        floors = [0.0] * len(entries)
+        if len(entries) > 1:
+            deviations = zip(self._noise.gradients, entries, strict=True)
+            floors = [10 * contraction(t, part)[1] for t, part in deviations]
+        shares = [share for _, share in contracted]
+        return _Direction(entries, sum(slope for slope, _ in contracted), shares, floors)
 
-    def _rounding_shares(self, direction):
-        """Ten times the share that the rounding errors of each argument's gradient have in the slope."""
-        pairs = zip(self._noise.gradients, direction, strict=True)
-        return [10 * float(np.linalg.norm(t * d)) for t, d in pairs]
+    def line(self, entries, errors=None, moving=0.0):
+        return self._problem.line_along(entries, self._cotangents, self._base, errors, moving)
 
-    def line(self, direction, noise=None, moving=0.0):
-        return self._problem.line_along(direction, self._cotangents, self._base, noise, moving)
+    def _by_first_differences(self, directions):
+        """The result of each direction from one difference, if that suffices for all of them; else None."""
+        if self._settings.tolerances is not None or self._settings.curves:
+            return None
+        errors, judged = half_ulps(self._base, self._cotangents), []
+        for number, direction in enumerate(directions):
+            scale, step = direction.scale, _FIRST
+            if not scale > 0:
+                return None
+            line = self.line(direction.entries, errors, UNIT_ROUNDOFF * scale)
+            numeric, left, right, rounding = line.slopes(step)
+            bend = abs(right - left)
+            # The truncation error h^2 D3 f / 6, with the third derivative estimated by (D2 f)^2 / D f.
+            bar = max(abs(numeric - direction.slope), 2 * rounding + bend * (bend / scale) / 6)
+            limit = _RESOLUTION * scale
+            if number:
+                limit = min(limit, 1e-6 * direction.least)
+            if not (bend <= BEND * scale and BARS * bar <= limit):
+                return None
+            element = Element(None, direction.slope, numeric, bar, BARS * bar)
+            ladder = Ladder([step], [numeric], [rounding], [left], [right], numeric, bar, step)
+            judged.append((direction, element, ladder))
+        return judged
+
+    def _by_ladders(self, directions, rows, reports):
+        """The result of each direction from a ladder, with ``rows`` rows in all; adds kinks to the reports."""
+        judged = []
+        for number, direction in enumerate(directions):
+            left = len(directions) - number - 1
+            element, ladder, kink = self._along(direction, max(4, rows - 4 * left))
+            rows -= len(ladder.steps)
+            if kink is None:
+                judged.append((direction, element, ladder))
+            else:
+                for report in reports:
+                    report.kinks.append(kink)
+        return judged
 
     def _along(self, direction, rows):
         """``(element, ladder, kink)`` of one direction, with at most ``rows`` rows of the ladder."""
-        pairs = list(zip(self._gradients, direction, strict=True))
-        slope = float(sum(np.sum(g * d) for g, d in pairs))
-        scale = math.hypot(*self._shares(direction))
-        deviations = zip(self._noise.gradients, direction, strict=True)
-        rounding = math.hypot(*(float(np.linalg.norm(t * d)) for t, d in deviations))
+        slope, scale = direction.slope, direction.scale
+        deviations = zip(self._noise.gradients, direction.entries, strict=True)
+        rounding = math.hypot(*(contraction(t, part)[1] for t, part in deviations))
         rounding += 8 * UNIT_ROUNDOFF * scale
         judge = Judge(scale, self._settings.tolerances, _RESOLUTION, rounding)
         # An element that crosses a power of two is rounded as it moves.
-        line = self.line(direction, self._noise.outputs, UNIT_ROUNDOFF * scale)
+        line = self.line(direction.entries, self._noise.output_errors, UNIT_ROUNDOFF * scale)
 
         def verdict(numeric, bar):
             is_zero = scale <= BARS * bar
@@ -173,17 +237,13 @@ class _Directions:
         report.ladder = ladders[id(elements[0])]
         report.absolute_error = max(element.error for element in elements)
         report.relative_error = max(
-            element.error / (math.hypot(*self._shares(direction)) or 1.0)
+            element.error / (direction.scale or 1.0)
             for direction, element, _ in judged
             if element in elements
         )
         if self._settings.tolerances is None and not report.unsure:
             visible = [
-                (
-                    self._shares(direction)[position],
-                    self._rounding_shares(direction)[position],
-                    element.allowed,
-                )
+                (direction.shares[position], direction.floors[position], element.allowed)
                 for direction, element, _ in judged
                 if element.verdict == RIGHT
             ]
@@ -200,7 +260,7 @@ class _Directions:
 
         If the search ends at an element that is right, and another direction found no error, it is inconclusive.
         """
-        search = _Search(self, direction, ladder)
+        search = _Search(self, direction.entries, ladder)
         residual, allowed = element.numeric - element.analytic, element.allowed
         found, more = [], False
         while abs(residual) > allowed + 1e-3 * abs(element.numeric - element.analytic):
@@ -251,11 +311,11 @@ class _Directions:
 class _Search:
     """Bisection along one direction; a flat index numbers the elements of all arguments consecutively."""
 
-    def __init__(self, directions, direction, ladder):
+    def __init__(self, directions, entries, ladder):
         self._directions = directions
-        self._direction = direction
+        self._entries = entries
         self._gradients = directions._gradients
-        self._starts = np.cumsum([0, *(entries.size for entries in direction)])
+        self._starts = np.cumsum([0, *(part.size for part in entries)])
         self._found = set()
         errors = [
             abs(slope - ladder.slope) if math.isfinite(slope) else math.inf
@@ -265,18 +325,19 @@ class _Search:
 
     def residual(self, low, high):
         """Slope minus sum(a * d) over the flat indices ``low`` to ``high``, without the elements found before."""
-        part, expected = [], 0.0
+        parts, expected = [], 0.0
         for entries, gradient, start in zip(
-            self._direction, self._gradients, self._starts, strict=False
+            self._entries, self._gradients, self._starts, strict=False
         ):
-            kept = np.zeros(entries.size)
-            kept[max(low - start, 0) : max(high - start, 0)] = 1.0
+            part = np.zeros(entries.size)
+            inside = slice(max(low - start, 0), max(high - start, 0))
+            part[inside] = entries.reshape(-1)[inside]
             for flat in self._found:
                 if 0 <= flat - start < entries.size:
-                    kept[flat - start] = 0.0
-            part.append(entries * kept.reshape(entries.shape))
-            expected += float(np.sum(gradient * part[-1]))
-        return self._directions.line(part).slopes(self._step)[0] - expected
+                    part[flat - start] = 0.0
+            parts.append(part.reshape(entries.shape))
+            expected += contraction(gradient.reshape(-1)[inside], part[inside])[0]
+        return self._directions.line(parts).slopes(self._step)[0] - expected
 
     def descend(self, residual):
         """``(flat index, residual)`` of a wrong element, found by bisection."""
@@ -294,7 +355,7 @@ class _Search:
     def place(self, flat):
         """``(position of the argument, index in it)`` of a flat index."""
         position = int(np.searchsorted(self._starts, flat, side="right")) - 1
-        shape = self._direction[position].shape
+        shape = self._entries[position].shape
         index = np.unravel_index(flat - self._starts[position], shape)
         return position, tuple(int(i) for i in index)
 
@@ -311,17 +372,28 @@ class _Search:
         return wrong / len(chosen)
 
 
-def _direction(start, random):
-    """Random entries on a grid so coarse that steps by powers of two move elements without rounding.
+def _sizes(start):
+    """Powers of two, the typical sizes of the entries of a direction: between 1 and the size of each element.
 
     The length over which the function is smooth is unknown; usually it is between 1 and the size of the elements. The
     entries have the geometric mean of both sizes, from which a ladder of a few steps reaches either.
     """
-    magnitude = np.abs(np.where(np.isfinite(start), start, 1.0))
-    typical = float(np.sqrt(np.mean(magnitude**2))) if start.size else 1.0
-    size = 2.0 ** np.floor(np.log2(np.sqrt(np.maximum(magnitude, typical or 1.0))))
-    numbers = random.integers(-257, 257, start.shape, dtype=np.int16)
-    return size * np.where(numbers < 0, numbers - 127, numbers + 128) / 256
+    magnitude = np.abs(start)
+    if not np.isfinite(magnitude).all():
+        magnitude = np.where(np.isfinite(start), magnitude, 1.0)
+    typical = root_sum_square(magnitude) / math.sqrt(max(start.size, 1)) or 1.0
+    _, exponents = np.frexp(np.maximum(magnitude, typical))
+    return np.ldexp(1.0, (exponents - 1) >> 1)
+
+
+def _random_entries(sizes, random):
+    """Random entries of these sizes, on a grid so coarse that steps by powers of two move elements without rounding."""
+    entries = sizes.flatten()
+    for start in range(0, entries.size, BLOCK):
+        block = entries[start : start + BLOCK]
+        numbers = random.integers(0, _FACTORS.size, block.size, dtype=np.int16)
+        block *= _FACTORS.take(numbers, mode="clip")  # the default mode is slower
+    return entries.reshape(sizes.shape)
 
 
 def _rank(element):

@@ -15,7 +15,7 @@ from .complex_step import complex_slopes
 from .judge import Judge
 from .ladder import kink_at, slope_of
 from .noise import Noise
-from .numeric import UNIT_ROUNDOFF
+from .numeric import UNIT_ROUNDOFF, OutputErrors, half_ulps
 from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
 from .settings import LISTED, generator
 
@@ -25,7 +25,7 @@ _FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
 _NEAR = (0.11, 0.17, 0.23, 0.31)  # in sizes of the element
 _AGREEMENT = 1e-7  # relative, of gradient and first difference
 _REDRAWS = 3  # of the cotangents, for elements that are inconclusive
-_BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
+BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
 
 
 def measure_elements(problem, cotangents, settings, base, analytic, redraw=False):
@@ -92,7 +92,7 @@ class Elements:
         self._hint = None  # the best step of the last ladder
         self._typical = float(np.max(np.abs(argument.start), initial=0.0)) or 1.0
         self._judged = []  # (element, ladder or None)
-        self._roundings = None
+        self._half_ulps = half_ulps(base, cotangents)
         self._report = ArgumentReport(argument.name, argument.shape, order=problem.order)
 
     def by_differences(self, indices=None):
@@ -151,11 +151,12 @@ class Elements:
         directions = [np.zeros(argument.shape) for argument in self._problem.arguments]
         for index in indices:
             directions[self._position][index] = self._size(index)
-        line = self._problem.line_along(directions, self._cotangents, self._base)
+        line = self._problem.line_along(directions, self._cotangents, self._base, self._half_ulps)
         return any(slope != 0 for slope in line.slopes(_STEP_TOGETHER)[:3])
 
-    def _line(self, index):
-        return self._problem.line(self._argument, index, self._cotangents, self._base)
+    def _line(self, index, errors=None):
+        errors = errors or self._half_ulps
+        return self._problem.line(self._argument, index, self._cotangents, self._base, errors)
 
     def _size(self, index):
         """The largest power of two below the element, at least 1: such steps move it without rounding."""
@@ -176,8 +177,8 @@ class Elements:
         error = abs(analytic - numeric)
         if numeric == left == right == 0.0:
             return None
-        smooth = abs(right - left) <= _BEND * abs(numeric) + 8 * rounding
-        bar = 2 * rounding + _BEND**2 * abs(numeric)
+        smooth = abs(right - left) <= BEND * abs(numeric) + 8 * rounding
+        bar = 2 * rounding + BEND**2 * abs(numeric)
         if smooth and judge.tolerances is not None:
             element = judge.verdict(index, analytic, numeric, bar)
             return element if element.verdict == RIGHT else None
@@ -223,9 +224,7 @@ class Elements:
 
     def _ladder(self, index, accepts=None):
         """The ``Ladder`` of an element; a short one around the best step of the previous ladder, if that suffices."""
-        line = self._problem.line(
-            self._argument, index, self._cotangents, self._base, self._noise.outputs
-        )
+        line = self._line(index, self._noise.output_errors)
         largest, smallest = self._size(index) / 4, self._smallest_step(index)
         if accepts is not None and self._hint is not None and 64 * self._hint < largest:
             near = slope_of(line, 64 * self._hint, max(smallest, self._hint / 64), accepts)
@@ -244,7 +243,7 @@ class Elements:
         if not any(np.any(grid > noise) for noise, grid in pairs):
             return None
         noise = [np.maximum(noise, grid) for noise, grid in pairs]
-        line = self._problem.line(self._argument, index, self._cotangents, self._base, noise)
+        line = self._line(index, OutputErrors(noise, self._cotangents))
         return slope_of(line, size / 4, self._smallest_step(index))
 
     def _widened(self, index, ladder):
@@ -253,22 +252,14 @@ class Elements:
         An output may depend on it so little here that no step of the ladder changes it: its change is lost in its
         rounding, as that of the largest probability of a softmax. Far from here it does change.
         """
-        line = self._problem.line(
-            self._argument, index, self._cotangents, self._base, self._noise.outputs
-        )
+        line = self._line(index, self._noise.output_errors)
         size = self._size(index)
         rounding = line.reach([sign * size * far for far in _FAR for sign in (1, -1)])
         return max(ladder.error_bar, 2 * rounding / (2 * ladder.step))
 
     def _least_bar(self, index):
         """The error bar from rounding alone, for a step as large as the element."""
-        if self._roundings is None:
-            variances = sum(
-                float(np.nansum((error * cotangent) ** 2))
-                for error, cotangent in zip(self._noise.outputs, self._cotangents, strict=True)
-            )
-            self._roundings = math.sqrt(2 * variances)
-        return self._roundings / self._size(index)
+        return self._noise.output_errors.of_difference() / self._size(index)
 
     def _record(self, element, ladder=None):
         report = self._report

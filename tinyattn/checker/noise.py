@@ -11,11 +11,12 @@ accuracy that the backward pass loses to rounding and cancellation; no check can
 Source: J. J. More and S. M. Wild, "Estimating computational noise" (2011), section 3, for the difference table.
 """
 
+import functools
 import math
 
 import numpy as np
 
-from .numeric import UNIT_ROUNDOFF
+from .numeric import UNIT_ROUNDOFF, OutputErrors
 
 _POINTS = (-2, -1, 1, 2)
 _MEDIAN_TO_DEVIATION = 1.4826
@@ -30,6 +31,7 @@ class Noise:
 
     Attributes:
         outputs: for each output an array of standard deviations.
+        output_errors: ``outputs`` as ``OutputErrors``.
         gradients: for each argument an array of absolute differences.
     """
 
@@ -53,6 +55,10 @@ class Noise:
     @property
     def gradients(self):
         return self._measure()[1]
+
+    @functools.cached_property
+    def output_errors(self):
+        return OutputErrors(self.outputs, self._cotangents)
 
     def _measure(self):
         if self._measured is None:

@@ -7,12 +7,49 @@ depend on the moved element add no error. An output that changes with one step c
 where rounding may hide its change; if no output ever changes, all count.
 """
 
+import math
+
 import numpy as np
 
 UNIT_ROUNDOFF = float(np.finfo(np.float64).eps) / 2
-_FINE = (
-    128 * UNIT_ROUNDOFF
-)  # random changes are hardly ever all multiples of so large a power of two
+# Random changes are hardly ever all multiples of so large a power of two.
+_FINE = 128 * UNIT_ROUNDOFF
+BLOCK = 2**15  # elements of a large array that are processed together, in the cache
+
+
+class OutputErrors:
+    """The rounding errors of the outputs, as errors of the contraction with the cotangents.
+
+    Args:
+        errors: the rounding error of each output, as arrays.
+        cotangents: one array for each of them.
+        factor: of the errors.
+
+    >>> errors = OutputErrors([np.array([3.0, 4.0])], [np.array([1.0, -1.0])])
+    >>> errors.of_difference([np.array([True, True])]) / 2**0.5
+    5.0
+    """
+
+    def __init__(self, errors, cotangents, factor=1.0):
+        self._pairs = list(zip(errors, cotangents, strict=True))
+        self._factor = factor
+        with np.errstate(all="ignore"):
+            self._norms = [contraction(error, cotangent)[1] for error, cotangent in self._pairs]
+
+    def of_difference(self, touched=()):
+        """The rounding error of the difference of two values, from the outputs in ``touched``, or all if none is."""
+        norms = self._norms
+        if any(flags.any() for flags in touched):
+            norms = [
+                norm if flags.all() else contraction(np.ravel(e)[flags], np.ravel(c)[flags])[1]
+                for norm, (e, c), flags in zip(norms, self._pairs, touched, strict=True)
+            ]
+        return self._factor * math.sqrt(2) * math.hypot(*norms)
+
+
+def half_ulps(values, cotangents):
+    """``OutputErrors`` of half a unit in the last place of each output."""
+    return OutputErrors(values, cotangents, UNIT_ROUNDOFF)
 
 
 class Line:
@@ -22,7 +59,7 @@ class Line:
         values: a function of the signed distance from the point; gives a list of arrays.
         cotangents: one array for each of them.
         base: the values at the point, if they are known already.
-        noise: the rounding error of each output, as arrays; half a unit in the last place if not given.
+        errors: their ``OutputErrors``; ``half_ulps`` of ``base`` if not given.
         moving: the error of the contraction from rounding the moved inputs.
         moved: a function from a distance to the distance that the rounded input moves; the identity if not given.
 
@@ -31,15 +68,16 @@ class Line:
     6.0
     """
 
-    def __init__(self, values, cotangents, base=None, noise=None, moving=0.0, moved=None):
+    def __init__(self, values, cotangents, base=None, errors=None, moving=0.0, moved=None):
         self._values = values
         self._cotangents = cotangents
         self._base = base
-        self._noise = noise
+        self._errors = errors
         self._moving = moving
         self._moved = moved or float
-        self._errors = None
-        self._touched = None
+        self._touched = [np.zeros(cotangent.size, bool) for cotangent in cotangents]
+        self._counts = None  # of touched outputs, when their rounding error was computed
+        self._rounding_error = 0.0
 
     @property
     def base(self):
@@ -98,46 +136,79 @@ class Line:
 
     def _quotient(self, above, below, distance):
         """The difference quotient and its rounding error."""
-        if self._errors is None:
-            self._errors = self._output_errors()
-            self._touched = [np.zeros(error.shape, bool) for error in self._errors]
         total = size = 0.0
-        for high, low, cotangent, touched in zip(
-            above, below, self._cotangents, self._touched, strict=True
-        ):
-            with np.errstate(invalid="ignore"):
-                difference = high - low
-                terms = difference * cotangent
-                part = float(terms.sum())
-                if part != part:  # NaN: inf - inf, from infinite outputs that do not change
-                    difference = np.where(high == low, 0.0, difference)
-                    terms = difference * cotangent
-                    part = float(terms.sum())
+        for values in zip(above, below, self._cotangents, self._touched, strict=True):
+            part, part_size = _contracted_difference(*values)
             total += part
-            size += float(np.abs(terms).sum())
-            touched |= difference != 0
+            size += part_size
         rounding = self._rounding() + self._moving + 2 * UNIT_ROUNDOFF * size
         return total / distance, rounding / distance
 
     def _rounding(self):
         """The rounding error of the difference of two values."""
-        squares = [
-            float(np.square(error[touched]).sum())
-            for error, touched in zip(self._errors, self._touched, strict=True)
-        ]
-        if not any(touched.any() for touched in self._touched):
-            squares = [float(np.square(error).sum()) for error in self._errors]
-        return self._unit * (2 * sum(squares)) ** 0.5
+        counts = [np.count_nonzero(touched) for touched in self._touched]
+        if counts != self._counts:
+            if self._errors is None:
+                self._errors = half_ulps(self.base, self._cotangents)
+            self._counts = counts
+            self._rounding_error = self._errors.of_difference(self._touched)
+        return self._rounding_error
 
-    def _output_errors(self):
-        """The error of the contraction from rounding each output, in units of the largest (``_unit``), which keeps the
-        squares within range."""
-        noise = self._noise or [UNIT_ROUNDOFF * np.abs(value) for value in self.base]
-        with np.errstate(all="ignore"):
-            errors = [np.abs(e * c) for e, c in zip(noise, self._cotangents, strict=True)]
-        errors = [np.where(np.isfinite(error), error, 0.0) for error in errors]
-        self._unit = max((float(np.max(e, initial=0.0)) for e in errors), default=0.0) or 1.0
-        return [error / self._unit for error in errors]
+
+def _contracted_difference(high, low, cotangent, touched):
+    """``(sum, sum of absolute values)`` of (high - low) * cotangent.
+
+    Sets the flags in ``touched`` where high and low differ. The blocks remain in the cache.
+    """
+    high, low, cotangent = np.ravel(high), np.ravel(low), np.ravel(cotangent)
+    buffer = np.empty(min(high.size, BLOCK))
+    all_touched = bool(touched.all())
+    total = size = 0.0
+    for start in range(0, high.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        terms = buffer[: min(BLOCK, high.size - start)]
+        with np.errstate(invalid="ignore"):
+            np.subtract(high[block], low[block], out=terms)
+            if np.isnan(terms).any():  # inf - inf, from infinite outputs that do not change
+                terms[high[block] == low[block]] = 0.0
+            if not all_touched:
+                touched[block] |= terms != 0
+            terms *= cotangent[block]
+        total += float(terms.sum())
+        size += float(np.abs(terms, out=terms).sum())
+    return total, size
+
+
+def contraction(one, other):
+    """``(sum, root of the sum of squares)`` of the products of two arrays; the second of the finite products only.
+
+    >>> contraction(np.array([1.0, -2.0]), np.array([3.0, 2.0]))
+    (-1.0, 5.0)
+    """
+    one, other = np.ravel(one), np.ravel(other)
+    buffer = np.empty(min(one.size, BLOCK))
+    total = norm = 0.0
+    for start in range(0, one.size, BLOCK):
+        terms = buffer[: min(BLOCK, one.size - start)]
+        np.multiply(one[start : start + BLOCK], other[start : start + BLOCK], out=terms)
+        total += float(terms.sum())
+        norm = math.hypot(norm, root_sum_square(terms))
+    return total, norm
+
+
+def root_sum_square(values):
+    """The Euclidean norm of the finite entries, without overflow and underflow.
+
+    >>> root_sum_square(np.array([3e200, np.inf, -4e200]))
+    5e+200
+    """
+    with np.errstate(all="ignore"):
+        squares = float(np.square(values).sum())
+        if 1e-280 < squares < math.inf:
+            return math.sqrt(squares)
+        values = np.abs(values[np.isfinite(values)])
+        largest = float(np.max(values, initial=0.0))
+        return largest and largest * math.sqrt(float(np.square(values / largest).sum()))
 
 
 def _lowest_bit(values):

@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 
+from .bits import same_bits
 from .numeric import Line
 
 
@@ -49,19 +50,30 @@ class Argument:
         if isinstance(place, tuple):
             self.array[place] = self.start[place] + distance
         else:
-            self.array[...] = self._to_device(self.start + distance * place)
+            self._move_along(place, distance)
 
     def restore(self, place=None):
         """Undo ``move``, bit for bit."""
         if isinstance(place, tuple):
             self.array[place] = self.start[place]
         else:
-            self.array[...] = self._to_device(self.start.copy())
+            self.array[...] = self._to_device(self.start)
 
     def unchanged(self):
         """Whether the working copy equals the start, bit for bit."""
-        held = self._to_host()
-        return held.shape == self.start.shape and held.tobytes() == self.start.tobytes()
+        return same_bits(self._to_host(), self.start)
+
+    def _move_along(self, direction, distance):
+        array = self.array
+        if (
+            isinstance(array, np.ndarray)
+            and array.dtype == np.float64
+            and isinstance(distance, float)
+        ):
+            np.multiply(direction, distance, out=array)  # in place: no temporary arrays
+            array += self.start
+        else:
+            array[...] = self._to_device(self.start + distance * direction)
 
     def _to_device(self, values):
         return values
@@ -128,11 +140,8 @@ class Problem:
         """A context manager in which uninitialized memory is NaN, if the framework allows it."""
         return contextlib.nullcontext()
 
-    def line(self, argument, index, cotangents, base=None, noise=None):
-        """The function of one element, a ``Line``.
-
-        ``base`` and ``noise`` are the values at the point and their rounding errors, if known.
-        """
+    def line(self, argument, index, cotangents, base=None, errors=None):
+        """The function of one element, a ``Line``, which documents ``base`` and ``errors``."""
         start = argument.start[index]
 
         def values(distance):
@@ -145,10 +154,10 @@ class Problem:
         def moved(distance):
             return float((start + distance) - start)
 
-        return Line(values, cotangents, base, noise, moved=moved)
+        return Line(values, cotangents, base, errors, moved=moved)
 
-    def line_along(self, directions, cotangents, base=None, noise=None, moving=0.0):
-        """The function along one direction for each argument, a ``Line``, which documents ``moving``."""
+    def line_along(self, directions, cotangents, base=None, errors=None, moving=0.0):
+        """The function along one direction for each argument, a ``Line``."""
 
         def values(distance):
             try:
@@ -159,4 +168,4 @@ class Problem:
                 for argument in self.arguments:
                     argument.restore()
 
-        return Line(values, cotangents, base, noise, moving)
+        return Line(values, cotangents, base, errors, moving)

@@ -55,3 +55,16 @@ class Settings:
 def generator(seed, purpose):
     """A random generator for one purpose: the cotangent must not equal inputs drawn from the same seed."""
     return np.random.default_rng([seed, *purpose.encode()])
+
+
+def signed_sizes(random, shape):
+    """Random numbers between 1/2 and 3/2 in magnitude, with random signs.
+
+    >>> bool(np.all(np.abs(signed_sizes(np.random.default_rng(0), (100,))) >= 0.5))
+    True
+    """
+    numbers = np.asarray(random.random(shape))
+    numbers *= 2
+    numbers -= 1
+    numbers += np.copysign(0.5, numbers)
+    return numbers

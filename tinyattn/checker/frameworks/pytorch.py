@@ -9,7 +9,8 @@ import sys
 
 import numpy as np
 
-from ..arrays import copy_of, poisoned_empty, same_bits, strided_copy
+from ..arrays import copy_of, poisoned_empty, strided_copy
+from ..bits import same_bits
 from ..containers import flatten, rebuild
 from ..problem import Argument, Problem
 from ..report import Finding
