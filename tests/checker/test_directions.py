@@ -103,3 +103,31 @@ def test_the_wrong_renorm_that_passed_the_fast_mode_of_pytorch_does_not_pass(mod
 def test_directional_is_another_name(random):
     report = gradient_report((np.sin, cosine), [random.standard_normal(4)], mode="directional")
     assert report.mode == "fast"
+
+
+def test_a_change_that_is_lost_in_the_rounding_of_an_output_is_not_called_wrong(random):
+    """A saturated softmax: its largest output is 1, and changes by less than its last place."""
+    x = 1000 * random.standard_normal((3, 4))
+
+    def softmax(x):
+        exponentials = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        return exponentials / np.sum(exponentials, axis=-1, keepdims=True)
+
+    def backward(g, x):
+        y = softmax(x)
+        return y * (g - np.sum(g * y, axis=-1, keepdims=True))
+
+    for seed in range(20):
+        assert check((softmax, backward), x, seed=seed).verdict != "wrong"
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_sums_of_squares_neither_overflow_nor_underflow(scale, random):
+    x = random.standard_normal(100)
+    factors = np.where(np.arange(100) == 7, 1.001, 1.0)
+
+    def sine(x):
+        return scale * np.sin(x)
+
+    assert check((sine, lambda g, x: scale * cosine(g, x)), x).verdict == "right"
+    assert check((sine, lambda g, x: scale * cosine(g, x) * factors), x).verdict == "wrong"

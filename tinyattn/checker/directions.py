@@ -22,7 +22,7 @@ import numpy as np
 
 from .elements import BEND, Elements
 from .judge import BARS, Judge
-from .ladder import kink_at, slope_of
+from .ladder import kink_at, slope_of, widened_bar
 from .noise import Noise
 from .numeric import BLOCK, UNIT_ROUNDOFF, contraction, half_ulps, root_sum_square
 from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink, Ladder
@@ -200,6 +200,9 @@ class _Directions:
         smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
         ladder = slope_of(line, largest, smallest, accepts)
         element = verdict(ladder.slope, ladder.error_bar)
+        if element.verdict == WRONG and ladder.step:
+            ladder.error_bar = widened_bar(line, ladder)
+            element = verdict(ladder.slope, ladder.error_bar)
         # The next direction starts near the step where this one was right, or at its last step.
         self._first_step = 16 * ladder.step if element.verdict == RIGHT else ladder.steps[-1]
         kink = kink_at(ladder)

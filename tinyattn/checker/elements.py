@@ -13,7 +13,7 @@ import numpy as np
 
 from .complex_step import complex_slopes
 from .judge import Judge
-from .ladder import kink_at, slope_of
+from .ladder import kink_at, slope_of, widened_bar
 from .noise import Noise
 from .numeric import UNIT_ROUNDOFF, OutputErrors, half_ulps
 from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink
@@ -21,7 +21,6 @@ from .settings import LISTED, generator
 
 _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
 _STEP_TOGETHER = 2.0**-6  # of the common step in ``_move_anything``
-_FAR = (2.0**2, 2.0**10, 2.0**20)  # in sizes of the element
 _NEAR = (0.11, 0.17, 0.23, 0.31)  # in sizes of the element
 _AGREEMENT = 1e-7  # relative, of gradient and first difference
 _REDRAWS = 3  # of the cotangents, for elements that are inconclusive
@@ -212,7 +211,8 @@ class Elements:
                 self._hint = ladder.step
             elif element.verdict == WRONG and math.isfinite(ladder.error_bar):
                 ladder = self._on_coarse_grid(index) or ladder
-                ladder.error_bar = self._widened(index, ladder)
+                line = self._line(index, self._noise.output_errors)
+                ladder.error_bar = widened_bar(line, ladder, self._size(index))
                 element = verdict(ladder.slope, ladder.error_bar)
             return element, ladder
         left, right, error = kink
@@ -245,17 +245,6 @@ class Elements:
         noise = [np.maximum(noise, grid) for noise, grid in pairs]
         line = self._line(index, OutputErrors(noise, self._cotangents))
         return slope_of(line, size / 4, self._smallest_step(index))
-
-    def _widened(self, index, ladder):
-        """The error bar with the rounding of all outputs that depend on the element.
-
-        An output may depend on it so little here that no step of the ladder changes it: its change is lost in its
-        rounding, as that of the largest probability of a softmax. Far from here it does change.
-        """
-        line = self._line(index, self._noise.output_errors)
-        size = self._size(index)
-        rounding = line.reach([sign * size * far for far in _FAR for sign in (1, -1)])
-        return max(ladder.error_bar, 2 * rounding / (2 * ladder.step))
 
     def _least_bar(self, index):
         """The error bar from rounding alone, for a step as large as the element."""

@@ -24,6 +24,7 @@ from .report import Ladder
 
 RATIO = 4.0
 _COLUMNS = 6
+_FAR = (2.0**2, 2.0**10, 2.0**20)
 
 
 class RichardsonTable:
@@ -136,6 +137,16 @@ def slope_of(line, largest=0.25, smallest=1e-7, accepts=None):
             if accepts(slope, bar):
                 break
     return table.finish()
+
+
+def widened_bar(line, ladder, size=1.0):
+    """The error bar of a ladder with the rounding of all outputs that depend on what the line moves.
+
+    An output may depend on it so little at the point that no step of the ladder changes it: its change is lost in its
+    rounding, as that of the largest probability of a softmax. At distances of many ``size`` it does change.
+    """
+    rounding = line.reach([sign * size * far for far in _FAR for sign in (1, -1)])
+    return max(ladder.error_bar, rounding / ladder.step)
 
 
 def kink_at(ladder):
