@@ -6,6 +6,8 @@ import pytest
 import tinyattn as ta
 from tests.gradient import check_gradient
 from tinyattn import nn
+from tinyattn.nn.parameter import without_memory
+from tinyattn.nn.placement import adopt
 
 
 def layers():
@@ -166,3 +168,17 @@ def test_activations_by_class_show_their_settings_and_refuse_unknown_ones():
 def test_an_unknown_activation_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'swish': expected one of gelu"):
         nn.FeedForward(4, activation="swish")
+
+
+def test_a_layer_without_memory_draws_no_random_numbers_until_it_adopts_an_array():
+    ta.manual_seed(0)
+    expected = ta.randn(2).tolist()
+    ta.manual_seed(0)
+    with without_memory():
+        layer = nn.Linear(1_000_000, 1_000_000)
+    assert ta.randn(2).tolist() == expected
+    assert layer.weight._data.base.nbytes == 4
+    adopt(layer.weight, np.ones((2, 3), np.float32))
+    adopt(layer.bias, np.ones(3, np.float32))
+    assert layer(ta.ones((1, 2))).tolist() == [[3, 3, 3]]
+    assert nn.Linear(2, 2).weight._data.flags.writeable

@@ -65,6 +65,47 @@ class GPT(Transformer):
     def __init__(self, config):
         super().__init__(config, causal=True, norm="pre")
 
+    @classmethod
+    def from_pretrained(cls, folder, *, dtype=None, device=None, **changes):
+        """Load a GPT-2 from a folder in the format of Hugging Face; in eval mode.
+
+        The folder has ``config.json`` and ``model.safetensors``, or several such files with an index. The weights are
+        mapped, not copied: see ``models/huggingface/safetensors_file.py``. A change to them stays in memory.
+
+        Args:
+            folder: a path.
+            dtype: the dtype of the parameters; by default float64 if the files have it, otherwise float32.
+            device: the device; the default device if None.
+            changes: settings that replace those of the file: ``dropout``, ``attention`` or a smaller ``block_size``.
+
+        Raises:
+            InputError: a ValueError, if a file is missing or damaged, if a tensor is missing, left over or of another
+                shape, and for another architecture.
+
+        >>> GPT(GPTConfig.gpt2(layers=1, heads=2, dim=8, vocabulary_size=10)).save_pretrained("small")
+        >>> GPT.from_pretrained("small").config.layers
+        1
+        """
+        from .huggingface import load
+
+        return load(folder, dtype=dtype, device=device, **changes)
+
+    def save_pretrained(self, folder, end_of_text=None):
+        """Save the model to a folder that ``from_pretrained``, and the GPT-2 of ``transformers``, can load.
+
+        Args:
+            folder: a path; existing files of the same names are replaced.
+            end_of_text: the id of the token that separates documents, which ``config.json`` records.
+
+        Raises:
+            InputError: a ValueError, if GPT-2 cannot express the model; the message lists the settings that would have
+                to differ.
+            OSError: if the files cannot be written.
+        """
+        from .huggingface import save
+
+        save(self, folder, end_of_text)
+
     def forward(self, ids, *, cache=None, padding_mask=None):
         """The logits of the token that follows each of ``ids``.
 

@@ -1,6 +1,42 @@
 """Parameter: a tensor that is trained."""
 
+import contextlib
+from contextvars import ContextVar
+
+import numpy as np
+
 from ..autograd import Tensor
+
+_allocates = ContextVar("allocates", default=True)
+
+
+@contextlib.contextmanager
+def without_memory():
+    """Inside, new parameters have a shape and no memory: all elements are one zero, until ``adopt`` sets an array.
+
+    A large model that is about to be loaded is thus built without drawing and storing initial values.
+
+    >>> from tinyattn import nn
+    >>> with without_memory():
+    ...     layer = nn.Linear(1_000_000, 1_000_000)
+    >>> layer.weight.shape
+    (1000000, 1000000)
+    """
+    token = _allocates.set(False)
+    try:
+        yield
+    finally:
+        _allocates.reset(token)
+
+
+def has_memory():
+    """Whether new parameters get memory: see ``without_memory``."""
+    return _allocates.get()
+
+
+def shared_zero(shape):
+    """A float32 host array of ``shape`` whose elements share the memory of one zero."""
+    return np.broadcast_to(np.float32(0), shape)
 
 
 class Parameter(Tensor):
@@ -22,7 +58,11 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data, requires_grad=True, dtype=None, device=None):
-        super().__init__(data, dtype=dtype, device=device)
+        if has_memory():
+            super().__init__(data, dtype=dtype, device=device)
+        else:
+            super().__init__(0.0, dtype=dtype, device="cpu")
+            self._data = shared_zero(np.shape(data))
         if self.dtype.kind != "f":
             raise TypeError(
                 f"a parameter must be floating point, got {self.dtype}: write 1.0 instead of 1, or pass dtype"
