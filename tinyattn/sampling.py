@@ -65,7 +65,13 @@ def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
-    """Raise a ValueError for the first argument that is out of range."""
+    """Raise a ValueError for the first argument that is out of range.
+
+    >>> check_sampling(temperature=-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: temperature must be a finite number of at least 0, given -1
+    """
     if not (temperature >= 0 and math.isfinite(temperature)):
         raise ValueError(f"temperature must be a finite number of at least 0, given {temperature}")
     if top_k is not None and (top_k != int(top_k) or top_k < 1):
@@ -136,6 +142,12 @@ class ContextReader:
             cache for each character beyond the block size; half a block processes most characters once with a
             context that is shorter at times.
         use_cache: False processes the whole context for every character.
+
+    >>> import tinyattn as ta
+    >>> config = ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=1, dim=8)
+    >>> reader = ContextReader(ta.models.GPT(config).eval(), block_size=8)
+    >>> reader.logits([1, 2, 3]).shape
+    (4,)
     """
 
     def __init__(self, model, block_size, slide=1, use_cache=True):

@@ -23,13 +23,6 @@ def run(tmp_path):
     return RunDirectory.create(tmp_path / "run", make_config(TINY), CharVocabulary("abc"))
 
 
-class Silent:
-    """A display that shows nothing."""
-
-    def __getattr__(self, name):
-        return lambda *arguments: None
-
-
 def save(run, step):
     run.write_states(["last"], {"w": np.full((3, 4), step)}, {"m": np.zeros(3)}, {"step": step})
 
@@ -58,7 +51,7 @@ def test_CK_02_the_temporary_file_becomes_the_one_that_was_named(tmp_path):
 def test_CK_04_a_damaged_file_is_one_error_and_nothing_is_loaded(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     config = make_config(TINY, data=str(tmp_path / "text.txt"), steps=1)
-    begin(config, tmp_path / "run").train(Silent())
+    begin(config, tmp_path / "run").train()
     path = tmp_path / "run" / "best" / "model.safetensors"
     whole = path.read_bytes()
     flipped = bytearray(whole)
@@ -74,10 +67,10 @@ def test_CK_04_a_damaged_file_is_one_error_and_nothing_is_loaded(tmp_path):
 def test_CK_07_resuming_twice_equals_going_straight_through(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     options = {**TINY, "data": str(tmp_path / "text.txt"), "steps": 15, "dropout": 0.2}
-    begin(make_config(options), tmp_path / "straight").train(Silent())
-    begin(make_config(options, stop_after=5), tmp_path / "parts").train(Silent())
-    resume(tmp_path / "parts", {"stop_after": 5}).train(Silent())
-    resume(tmp_path / "parts", {"stop_after": 5}).train(Silent())
+    begin(make_config(options), tmp_path / "straight").train()
+    begin(make_config(options, stop_after=5), tmp_path / "parts").train()
+    resume(tmp_path / "parts", {"stop_after": 5}).train()
+    resume(tmp_path / "parts", {"stop_after": 5}).train()
     straight, parts = (RunDirectory(tmp_path / name) for name in ("straight", "parts"))
     for name, array in straight.read("last").model.items():
         assert np.array_equal(array, parts.read("last").model[name]), name

@@ -20,15 +20,6 @@ from tinyattn.train.session import begin
 HARD_TEXT = "a\t\"b\" 'c'\n</script><script>window.broken=1</script>&amp;<!--😀é"
 
 
-class Silent:
-    def step(self, report): ...
-    def evaluating(self, step, done, total): ...
-
-    def evaluation(self, report): ...
-    def sample(self, step, text): ...
-    def note(self, text): ...
-
-
 @pytest.fixture(scope="module")
 def browser():
     with running_browser() as browser:
@@ -51,7 +42,7 @@ def trained(tmp_path_factory):
         out=str(folder / "run"),
         **options,
     )
-    begin(config).train(Silent())
+    begin(config).train()
     return folder / "run"
 
 
@@ -163,7 +154,7 @@ def test_snapshots_of_an_encoder_are_included(tmp_path):
         batch_size=2,
         workers=1,
     )
-    begin(config).train(Silent())
+    begin(config).train()
     content = explore(tmp_path / "run").content
     assert content.snapshots and "d" not in content.characters[:4]
 

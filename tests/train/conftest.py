@@ -3,6 +3,7 @@
 import pytest
 
 from tinyattn.train.parallel import ForkExecutor, SerialExecutor, ThreadExecutor
+from tinyattn.train.reports import Display
 
 TEXT = "the quick brown fox jumps over the lazy dog.\nhow vexingly quick daft zebras jump!\n" * 12
 
@@ -33,8 +34,8 @@ def tiny(text_file):
     }
 
 
-class Silent:
-    """A display that keeps what it is told."""
+class RecordingDisplay(Display):
+    """A display that records the reports."""
 
     def __init__(self):
         self.steps, self.evaluations, self.samples, self.notes = [], [], [], []
@@ -58,8 +59,8 @@ class Silent:
 
 @pytest.fixture
 def display():
-    """A display that shows nothing."""
-    return Silent()
+    """A display that records the reports and prints nothing."""
+    return RecordingDisplay()
 
 
 @pytest.fixture

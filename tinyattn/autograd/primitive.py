@@ -357,6 +357,15 @@ def register_kernel(name, kind, forward, backward, left_to_rule=()):
             inputs left to the rule. Cotangents must be new arrays or ``g`` itself; ``g`` and the residuals must not be
             modified.
         left_to_rule: names of the differentiable inputs for which backward returns None.
+
+    A kernel is registered where it is defined, with the name of its primitive, as in ``kernels/cpu``:
+
+    >>> import numpy as np
+    >>> import tinyattn as ta
+    >>> forward, backward = registered_kernels()["softmax", "cpu"]
+    >>> out, residuals = forward(np.array([[0.0, 0.0]]), axis=-1)
+    >>> out
+    array([[0.5, 0.5]])
     """
     _KERNELS[name, kind] = Kernel(forward, backward, left_to_rule)
 

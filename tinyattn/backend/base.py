@@ -116,6 +116,10 @@ def is_array(value):
 
     Raises:
         TypeError: for a masked array, so that no mask in user input is ignored.
+
+    >>> import numpy as np
+    >>> is_array(np.zeros(3)), is_array(3.0), is_array([1, 2])
+    (True, False, False)
     """
     if type(value) in _BACKENDS_BY_ARRAY_TYPE:
         return True

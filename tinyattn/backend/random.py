@@ -57,7 +57,11 @@ _global_random = []  # filled on first use, because importing NumPy's generators
 
 
 def default_random():
-    """The default random stream, which dropout and initialization use."""
+    """The default random stream, which dropout and initialization use.
+
+    >>> default_random() is default_random()
+    True
+    """
     random = _current_random.get()
     if random is None:
         if not _global_random:
@@ -81,7 +85,12 @@ def manual_seed(seed):
 
 @contextlib.contextmanager
 def use_random(random):
-    """Make ``random`` the default stream inside a ``with`` block, in this thread (a context variable)."""
+    """Make ``random`` the default stream inside a ``with`` block, in this thread (a context variable).
+
+    >>> with use_random(Random(3)) as random:
+    ...     default_random() is random
+    True
+    """
     token = _current_random.set(random)
     try:
         yield random

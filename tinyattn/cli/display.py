@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+from ..train.reports import Display
 from .terminal import is_terminal, visible
 
 
@@ -15,7 +16,7 @@ def make_display(steps, stream=None):
     return PlainDisplay(steps, stream)
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Progress as a line every few seconds, for files, pipes and logs.
 
     Args:

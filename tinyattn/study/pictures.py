@@ -135,6 +135,10 @@ def attention_maps(model, text, overlay="P", *, vocabulary=None):
     Raises:
         ValueError: for an unknown overlay, and as ``study.observe`` does.
         ImportError: if matplotlib is missing.
+
+    >>> import tinyattn as ta
+    >>> config = ta.models.GPTConfig(vocabulary_size=3, block_size=8, layers=1, heads=2, dim=8)
+    >>> picture = attention_maps(ta.models.GPT(config), "abcab", vocabulary="abc")
     """
     if overlay not in OVERLAYS:
         raise ValueError(f"unknown overlay {overlay!r}: expected one of {', '.join(OVERLAYS)}")
@@ -178,6 +182,12 @@ def head_report(model, text, *, vocabulary=None):
 
     Returns:
         A ``HeadReport``: a picture with ``shares`` and ``kinds``, which also prints as a table.
+
+    >>> import tinyattn as ta
+    >>> config = ta.models.GPTConfig(vocabulary_size=3, block_size=8, layers=1, heads=2, dim=8)
+    >>> report = head_report(ta.models.GPT(config), "abcab", vocabulary="abc")
+    >>> len(report.kinds), len(report.kinds[0])  # layers, heads
+    (1, 2)
     """
     need("matplotlib", "head_report")
     seen = observe(model, text, vocabulary=vocabulary, gradients=False)
@@ -226,6 +236,11 @@ def loss_curve(run):
 
     Raises:
         FileNotFoundError: if there is no such file.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "metrics.jsonl")
+    >>> _ = file.write_text('{"step": 1, "loss": 4.2}\\n{"step": 2, "loss": 4.0}\\n')
+    >>> picture = loss_curve(file)
     """
     from ..train.storage.metrics import read_metrics
     from ..train.storage.run_directory import RunDirectory

@@ -148,7 +148,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run: the three groups of options."""
+    """A training run: the three groups of options.
+
+    >>> config = make_config(steps=100, layers=2)
+    >>> config.run.steps, config.architecture.layers, config.optimization.optimizer
+    (100, 2, 'muon')
+    """
 
     run: RunOptions = field(default_factory=RunOptions)
     architecture: ModelOptions = field(default_factory=ModelOptions)

@@ -8,6 +8,27 @@ class DisplayError(Exception):
     """The display cannot write: its terminal was closed, or the log's disk is full."""
 
 
+class Display:
+    """What ``Trainer.train`` reports to; this one shows nothing, a subclass overrides what it shows.
+
+    >>> class Losses(Display):
+    ...     def step(self, report):
+    ...         print(f"step {report.step}: {report.loss:.3f}")
+    """
+
+    def step(self, report):
+        """A step is done: ``report`` is a ``StepReport``."""
+
+    def evaluating(self, step, done, total):
+        """``done`` of ``total`` characters are evaluated after ``step`` steps."""
+
+    def evaluation(self, report):
+        """An evaluation is done: ``report`` is an ``EvaluationReport``."""
+
+    def sample(self, step, text):
+        """``text`` was generated after ``step`` steps."""
+
+
 def show(method, *arguments):
     """Call a method of a display.
 

@@ -51,6 +51,13 @@ def begin(config, out=None, processes=None):
 
     Raises:
         InputError: if the text, device or directory cannot be used, or another process has locked the directory.
+
+    >>> import tempfile
+    >>> from tinyattn.train import make_config
+    >>> config = make_config(steps=2, layers=1, heads=1, dim=8, block_size=8, sample_every=0)
+    >>> trainer = begin(config, tempfile.mkdtemp())
+    >>> trainer.step, trainer.run.has_saved_state()
+    (0, False)
     """
     processes = processes or ProcessGroup()
     check_device(config.run.device)
@@ -92,6 +99,15 @@ def resume(path, options=None, processes=None):
         InputError: if there is no run, another process trains it, an option may not change, the text has changed, or
             the saved state is damaged or does not match the model.
         FinishedRunError: if all steps are done.
+
+    >>> import tempfile
+    >>> from tinyattn.train import begin, make_config
+    >>> options = dict(layers=1, heads=1, dim=8, block_size=8, evaluate_characters=80, sample_every=0)
+    >>> trainer = begin(make_config(steps=2, **options), tempfile.mkdtemp())
+    >>> trainer.train()
+    True
+    >>> resume(trainer.run.path, {"steps": 4}).step
+    2
     """
     processes = processes or ProcessGroup()
 
@@ -290,6 +306,16 @@ def load_run(path, state=None, device=None):
 
     Raises:
         InputError: if there is no run or no such state, or the state is damaged or does not match the model.
+
+    >>> import tempfile
+    >>> from tinyattn.train import begin, make_config
+    >>> options = dict(layers=1, heads=1, dim=8, block_size=8, evaluate_characters=80, sample_every=0)
+    >>> trainer = begin(make_config(steps=2, **options), tempfile.mkdtemp())
+    >>> trainer.train()
+    True
+    >>> loaded = load_run(trainer.run.path)
+    >>> loaded.step, len(loaded.generate("the ", length=8, seed=0))
+    (2, 12)
     """
     run = RunDirectory.open(path)
     check_device(device)

@@ -16,7 +16,7 @@ from ..data import Batches, InputError
 from ..sampling import generate
 from .evaluation import Stopped, evaluate, evaluated_characters
 from .parallel.mpi import rank_key
-from .reports import DisplayError, EvaluationReport, MovingAverage, StepReport, show
+from .reports import Display, DisplayError, EvaluationReport, MovingAverage, StepReport, show
 from .storage.arrays import first_not_finite
 from .storage.metrics import QUANTITIES, Metrics
 from .storage.states import evaluated_step
@@ -86,11 +86,11 @@ class Trainer:
 
     # ---- the loop
 
-    def train(self, display, should_stop=lambda: False):
+    def train(self, display=None, should_stop=lambda: False):
         """Train to the last step, or until ``should_stop()``, save, and return whether training is finished.
 
         Args:
-            display: shows the progress (``cli/display.py``).
+            display: a ``reports.Display`` that shows the progress; none by default.
             should_stop: called between steps, and during evaluations and samples; once true, it must stay true. An
                 evaluation that it interrupts is repeated on resumption.
 
@@ -105,7 +105,7 @@ class Trainer:
                 "this trainer has already trained and unlocked its run: resume the run"
             )
         try:
-            return self._train(display, should_stop)
+            return self._train(display or Display(), should_stop)
         finally:
             self.step_function.executor.close()
             self.run.unlock()

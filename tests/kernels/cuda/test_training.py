@@ -5,7 +5,6 @@ import pytest
 
 import tinyattn as ta
 from tests.kernels.cuda.tools import need_compiler
-from tests.train.conftest import Silent
 from tinyattn.backend import Random, use_random
 from tinyattn.backend.launches import recorded_launches
 from tinyattn.kernels.cuda import simulated_kernels
@@ -148,9 +147,9 @@ def test_a_run_is_saved_on_the_device_and_goes_on_on_the_cpu(tmp_path):
     for device in ("strict", "cpu"):
         with simulated_kernels():
             config = make_config(options, device=device, stop_after=2)
-            assert not begin(config, tmp_path / device).train(Silent())
+            assert not begin(config, tmp_path / device).train()
         assert load_run(tmp_path / device).model.device == "cpu"
-        assert resume(tmp_path / device, {"device": "cpu"}).train(Silent())
+        assert resume(tmp_path / device, {"device": "cpu"}).train()
         ended[device] = load_run(tmp_path / device).model.state_dict()
     for name, array in ended["cpu"].items():
         np.testing.assert_allclose(ended["strict"][name], array, rtol=0, atol=1e-5, err_msg=name)

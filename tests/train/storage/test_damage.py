@@ -32,18 +32,11 @@ VALUES = [
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
-class Silent:
-    """A display that shows nothing."""
-
-    def __getattr__(self, name):
-        return lambda *arguments: None
-
-
 def train(folder, **options):
     text = folder / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog.\n" * 4)
     config = make_config(TINY, data=str(text), workers=1, evaluate_every=2, **options)
-    begin(config, folder / "run").train(Silent())
+    begin(config, folder / "run").train()
     return folder / "run"
 
 
@@ -54,7 +47,7 @@ def saved(tmp_path_factory):
     seed = train(tmp_path_factory.mktemp("seed"), steps=4, stop_after=2, seed=2)
     later = tmp_path_factory.mktemp("later") / "run"
     shutil.copytree(first, later)
-    resume(later, {"stop_after": 1}).train(Silent())
+    resume(later, {"stop_after": 1}).train()
     return first, [seed, later]
 
 
@@ -240,7 +233,7 @@ def test_a_run_without_digests_resumes_with_one_warning(saved, tmp_path):
             result = function(path)
         assert len({str(one.message) for one in caught}) == 1
         if function is resume:
-            assert result.train(Silent())
+            assert result.train()
             without_digests(path)
     shutil.rmtree(path)
     shutil.copytree(saved[0], path)
@@ -249,7 +242,7 @@ def test_a_run_without_digests_resumes_with_one_warning(saved, tmp_path):
         warnings.simplefilter("ignore", RunWarning)
         trainer = resume(path)
         assert _bytes(trainer.model.state_dict()) == expected[3]
-        trainer.train(Silent())
+        trainer.train()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded = load_run(path, "last")  # saved again, with digests
@@ -297,7 +290,7 @@ def test_a_run_written_before_an_option_was_added_loads_and_resumes(saved, tmp_p
     expected = everything(path)
     without_option(path, name)
     assert everything(path) == expected
-    assert resume(path).train(Silent())
+    assert resume(path).train()
     assert load_run(path, "last").step == 4
 
 

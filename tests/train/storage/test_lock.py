@@ -208,20 +208,15 @@ def _answer(pipe, barrier, function, number, arguments):
     pipe.send(answer)
 
 
-class Silent:
-    def __getattr__(self, name):
-        return lambda *arguments: None
-
-
 def _begin(number, options, path):
     trainer = begin(make_config(options, seed=number), path)
-    trainer.train(Silent())
+    trainer.train()
     return trainer.run.path
 
 
 def _resume(number, path):
     trainer = resume(path, {"stop_after": 1})
-    trainer.train(Silent())
+    trainer.train()
     return trainer.step
 
 

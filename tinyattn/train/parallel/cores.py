@@ -10,6 +10,9 @@ def available_cores():
 
     The minimum of the cores of its CPU affinity, the CPU quota of its container (rounded to whole cores), and
     ``OMP_NUM_THREADS`` if that is set.
+
+    >>> available_cores() >= 1
+    True
     """
     try:
         cores = len(os.sched_getaffinity(0))
