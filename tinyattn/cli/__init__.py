@@ -1,4 +1,4 @@
-"""The command ``tinyattn``: train, sample, gradcheck, explain, explore, bench, learn.
+"""The command ``tinyattn``: train, sample, export, gradcheck, explain, explore, bench, learn.
 
 The command line is parsed by cyclopts. It reads types, defaults and field docstrings from plain dataclasses, so that
 nothing is written twice, and raises exceptions with one-sentence messages (tyro and jsonargparse print several lines

@@ -34,6 +34,7 @@ ALIASES = {
 COMMANDS = (
     "train",
     "sample",
+    "export",
     "gradcheck",
     "explain",
     "explore",

@@ -97,7 +97,7 @@ class RunOptions:
     """Text to train on: one or more files, concatenated; - for standard input; pydoc (Python's own documentation); or
     shakespeare (downloaded)."""
 
-    preset: Literal["fast", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
+    preset: Literal["fast", "gpt2-shaped", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
     """Preset that the other defaults come from."""
 
     out: PathText | None = None
@@ -192,6 +192,8 @@ _NANOGPT = {
 }
 PRESETS = {
     "fast": {},
+    # A model that GPT-2's architecture can express: tinyattn export.
+    "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bias": True},
     # The recipe of its README for a laptop without a GPU.
     "nanogpt-cpu": {**_NANOGPT, "steps": 2000},
     "nanogpt-gpu": {

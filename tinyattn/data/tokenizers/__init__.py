@@ -4,6 +4,7 @@ from .byte_pairs import BytePairTokenizer
 from .bytes import ByteTokenizer
 from .characters import CharVocabulary
 from .files import load_tokenizer, parse_tokenizer
+from .huggingface import huggingface_files
 from .tokenizer import Tokenizer
 
 TOKENIZERS = {
@@ -16,6 +17,7 @@ __all__ = [
     "ByteTokenizer",
     "CharVocabulary",
     "Tokenizer",
+    "huggingface_files",
     "load_tokenizer",
     "parse_tokenizer",
 ]

@@ -7,6 +7,7 @@ from ..json_text import parse_json
 from .byte_pairs import BytePairTokenizer
 from .bytes import ByteTokenizer
 from .characters import CharVocabulary
+from .huggingface import characters_of_words, is_word_level
 
 # In the order in which a folder is searched.
 NAMES = ("tokenizer.json", "vocab.json")
@@ -16,7 +17,7 @@ def load_tokenizer(folder):
     """Load the tokenizer in ``folder``, of a run or of a pretrained GPT-2.
 
     ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``, is a byte-level BPE; ``vocab.json`` alone is what
-    ``tinyattn train`` writes.
+    ``tinyattn train`` writes. A ``tokenizer.json`` of characters is what ``tinyattn export`` writes.
 
     Raises:
         InputError: if there is none, or if it cannot be read; the message names the file.
@@ -47,6 +48,8 @@ def parse_tokenizer(text):
     'bytes'
     """
     values = parse_json(text, "the tokenizer")
+    if is_word_level(values):
+        return characters_of_words(values)
     if isinstance(values, dict) and "model" in values:
         return BytePairTokenizer(text)
     if isinstance(values, dict) and values.get("tokenizer") == ByteTokenizer.kind:
