@@ -375,6 +375,12 @@ def registered_kernels():
     return {key: (kernel.forward, kernel.backward) for key, kernel in _KERNELS.items()}
 
 
+def kernel_kind(array):
+    """The kind of backend whose kernels run on ``array`` in the current mode."""
+    kind = _kind_of(type(array), [array])
+    return "cuda" if kind == "strict" and current_mode.get().simulated else kind
+
+
 def _kind_of(array_type, arrays):
     """The kind of backend of an array type, cached."""
     kind = _KINDS.get(array_type)

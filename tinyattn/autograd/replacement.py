@@ -2,12 +2,15 @@
 
 import contextlib
 
+from .layers import _LAYERS
 from .primitive import _KERNELS, PRIMITIVES
 
 
 @contextlib.contextmanager
 def replaced_vjps(products):
     """Replace vector-Jacobian products of some primitives, and disable their kernels, inside a ``with`` block.
+
+    Kernels of whole layers are disabled too, because they compute several primitives.
 
     The registry is modified, so that the block affects all threads and processes forked inside it. A graph must be
     recorded and traversed both inside or both outside the block.
@@ -28,7 +31,9 @@ def replaced_vjps(products):
     """
     own = {name: dict(PRIMITIVES[name].vjps) for name in products}
     kernels = {key: kernel for key, kernel in _KERNELS.items() if key[0] in products}
+    layers = dict(_LAYERS)
     try:
+        _LAYERS.clear()
         for key in kernels:
             del _KERNELS[key]
         for name, functions in products.items():
@@ -37,6 +42,7 @@ def replaced_vjps(products):
         yield
     finally:
         _KERNELS.update(kernels)
+        _LAYERS.update(layers)
         for name, functions in own.items():
             PRIMITIVES[name].vjps = functions
             PRIMITIVES[name]._saved_positions.clear()

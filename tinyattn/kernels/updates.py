@@ -5,7 +5,7 @@ fast version is registered.
 """
 
 from ..autograd.modes import current_mode
-from ..backend import backend_of
+from ..autograd.primitive import kernel_kind
 
 _UPDATES = {}
 
@@ -17,8 +17,4 @@ def register_update(name, kind, function):
 
 def find_update(name, array):
     """Look up the fast version for the backend of an array; None if there is none."""
-    mode = current_mode.get()
-    kind = backend_of(array).kind
-    if mode.simulated and kind == "strict":
-        kind = "cuda"
-    return _UPDATES.get((name, kind)) if mode.kernels else None
+    return _UPDATES.get((name, kernel_kind(array))) if current_mode.get().kernels else None

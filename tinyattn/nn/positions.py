@@ -147,19 +147,29 @@ class Rotary(Module):
         Args:
             positions: integers (..., length) below ``start + length``, an array; the same for all heads.
         """
-
-        def make(length):
-            tables = rotary_tables(length, self.head_dim, self.base, dtype=x.dtype, device=x.device)
-            return [table._data for table in tables]
-
         end = start + x.shape[-2]
-        cosine, sine = self._tables.get(x, end, make)  # (end or more, head_dim / 2)
+        cosine, sine = self.tables(x, end)
         if positions is None:
             # As tensors: arrays might be changed by whoever passed them, and would be copied.
             rows = [Tensor._wrap(table[start:end]) for table in (cosine, sine)]
             return rotary(x, *rows)
         cosine, sine = cosine[positions], sine[positions]  # (..., length, head_dim / 2)
         return rotary(x, cosine[..., None, :, :], sine[..., None, :, :])
+
+    def tables(self, like, length):
+        """Cosines and sines of at least ``length`` positions, arrays (length or more, head_dim / 2).
+
+        Args:
+            like: a tensor of the dtype and device.
+        """
+
+        def make(length):
+            tables = rotary_tables(
+                length, self.head_dim, self.base, dtype=like.dtype, device=like.device
+            )
+            return [table._data for table in tables]
+
+        return self._tables.get(like, length, make)
 
     def extra_repr(self):
         return f"{self.head_dim}, base={self.base:g}"

@@ -4,6 +4,7 @@ from ..attention import attention_kind
 from .attention import MultiHeadAttention
 from .dropout import Dropout
 from .feed_forward import FeedForward
+from .fused_block import fused_block
 from .module import Module
 from .normalization import make_norm
 
@@ -62,6 +63,10 @@ class TransformerBlock(Module):
 
     def forward(self, x, *, mask=None, cache=None, positions=None):
         """(..., length, dim) to the same shape; ``mask``, ``cache`` and ``positions`` as in ``MultiHeadAttention``."""
+        if mask is None and cache is None and positions is None:
+            y = fused_block(self, x)
+            if y is not NotImplemented:
+                return y
         options = {"mask": mask, "cache": cache, "positions": positions}
         if self.norm == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), **options))

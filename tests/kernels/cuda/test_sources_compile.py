@@ -19,7 +19,7 @@ VALUES = {
     "typename Result": FLOATS,
     "typename Real": ("float", "double"),
     "typename Id": ("int", "long long"),
-    "bool TANH": (0, 1),
+    "int KIND": (0, 1, 2),
     "int THREADS": (32, 256),
     "int HEAD_DIM": (16, 32, 64, 128),
 }

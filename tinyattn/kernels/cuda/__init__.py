@@ -25,4 +25,5 @@ from . import (
     rms_norm,
     rotary,
     softmax,
+    transformer_block,
 )

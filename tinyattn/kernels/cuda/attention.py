@@ -27,6 +27,9 @@ from .rows import contiguous, heads_swapped, is_floating, wide
 
 _THREADS = 128
 _HEAD_DIMS = (16, 32, 64, 128)  # that the kernels are compiled for
+LONGEST = 65535 * (
+    _THREADS // 4
+)  # sequence: the largest grid along its second axis, with the fewest rows per block
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):
@@ -41,13 +44,13 @@ def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_k
         out, residuals = result
         return out, (portable.backward, residuals)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    call = _Call(q, k, v, mask, causal, scale, dropout_p, dropout_key)
-    return call.forward(), (_Call.backward, call)
+    call = AttentionCall(q, k, v, mask, causal, scale, dropout_p, dropout_key)
+    return call.forward(), (AttentionCall.backward, call)
 
 
 def backward(g, residuals):
     function, data = residuals
-    return function(data, g) if isinstance(data, _Call) else function(g, data)
+    return function(data, g) if isinstance(data, AttentionCall) else function(g, data)
 
 
 def _fits(q, k, v, mask):
@@ -57,13 +60,12 @@ def _fits(q, k, v, mask):
         return False
     if max(q.shape[-1], v.shape[-1]) > _HEAD_DIMS[-1] or 0 in q.shape + k.shape + v.shape:
         return False
-    tiles = -(-max(q.shape[-2], k.shape[-2]) // (_THREADS // 4))
-    if tiles > 65535:  # the largest grid along its second axis
+    if max(q.shape[-2], k.shape[-2]) > LONGEST:
         return False
     return mask is None or (mask.dtype == np.bool_ and mask.ndim <= q.ndim and mask.size < 2**31)
 
 
-class _Call:
+class AttentionCall:
     """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
 
     def __init__(self, q, k, v, mask, causal, scale, dropout_p, dropout_key):
@@ -104,9 +106,12 @@ class _Call:
         self._launch("attention_forward", self.grid_of_queries, *arrays)
         return self._in_shape(self.out)
 
-    def backward(self, g):
+    def backward(self, g, out=None):
+        """The cotangents of q, k, v and the mask; the first three in the arrays ``out``, laid out as q, if given."""
         g = self._laid_out(g)
-        dq, dk, dv = (self._empty_like(array) for array in (self.q, self.k, self.v))
+        if out is None:
+            out = [self._empty_like(array) for array in (self.q, self.k, self.v)]
+        dq, dk, dv = out
         delta = self._empty_numbers()
         inputs = g, self.q, self.k, self.v, self.mask
         rest = self.out, self.log_sum_exp, delta, dq

@@ -12,3 +12,13 @@ __device__ inline unsigned random_bits(unsigned low, unsigned high, unsigned cou
     }
     return bits;
 }
+
+// Dropout: an element is kept, times the factor 1 / (1 - p), if its random bits are at least the threshold p 2^32.
+// A threshold of 0 means no dropout.
+#define DROPOUT unsigned low, unsigned high, unsigned threshold, double factor
+
+template <typename T>
+__device__ T dropped_out(T value, unsigned counter, DROPOUT) {
+    if (threshold == 0) return value;
+    return random_bits(low, high, counter) >= threshold ? value * T(factor) : T(0);
+}

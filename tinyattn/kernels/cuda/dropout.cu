@@ -4,9 +4,8 @@
 #include "counter.cuh"
 
 template <typename Number>
-__global__ void dropout(const Number *x, Number *y, int size, unsigned low, unsigned high, unsigned threshold,
-                        double scale) {
+__global__ void dropout(const Number *x, Number *y, int size, DROPOUT) {
     typedef Wide<Number> T;
     for (int n = blockIdx.x * blockDim.x + threadIdx.x; n < size; n += gridDim.x * blockDim.x)
-        y[n] = random_bits(low, high, n) >= threshold ? T(x[n]) * T(scale) : T(0);
+        y[n] = dropped_out(T(x[n]), n, low, high, threshold, factor);
 }

@@ -1,25 +1,23 @@
-"""GELU in both its forms: one launch forward, one backward.
-
-Trade-offs: only x is kept, and backward computes tanh or erf a second time: on a GPU arithmetic is cheaper than the
-memory that the derivative would take.
-"""
+"""GELU in both its forms: see ``activations.py``."""
 
 from ...autograd import register_kernel
-from .elementwise import LARGEST, map_elements
+from .activations import activate, activate_backward
+from .elementwise import LARGEST
 from .rows import contiguous, is_floating
+
+_KINDS = {"none": "gelu", "tanh": "gelu_tanh"}
 
 
 def forward(x, *, approximate="none"):
-    if approximate not in ("none", "tanh") or not is_floating(x) or not 0 < x.size <= LARGEST:
+    if approximate not in _KINDS or not is_floating(x) or not 0 < x.size <= LARGEST:
         return NotImplemented
     x = contiguous(x)
-    template = (approximate == "tanh",)
-    return map_elements("activations.cu", "gelu_forward", template, [x]), (x, template)
+    kind = _KINDS[approximate]
+    return activate(x, kind), (x, kind)
 
 
 def backward(g, residuals):
-    x, template = residuals
-    return map_elements("activations.cu", "gelu_backward", template, [g, x])
+    return activate_backward(g, *residuals)
 
 
 register_kernel("gelu", "cuda", forward, backward)

@@ -3,40 +3,56 @@
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
 
 #include "common.cuh"
+#include "counter.cuh"
+#include "rows.cuh"
 
+// Inside a transformer block x is the residual stream and y the output of a branch that is added to it first: x + D(y + b)
+// is stored to `sum`, and normalized. y, b and the dropout D are optional. So is `base`, which gets the normalized rows plus
+// a bias: cuBLAS adds the product of the next branch to it.
 template <typename Number, int THREADS, int ITEMS>
-__global__ void layer_norm_forward(const Number *x, const Number *weight, const Number *bias, Number *y,
-                                   Wide<Number> *statistics, int rows, int width, double eps) {
+__global__ void layer_norm_forward(const Number *x, const Number *branch, const Number *branch_bias, Number *sum,
+                                   const Number *weight, const Number *bias, const Number *base_bias, Number *base,
+                                   Number *out, Wide<Number> *statistics, int rows, int width,
+                                   double eps, DROPOUT) {
     typedef Wide<Number> T;
     int row = blockIdx.x * (blockDim.x / THREADS) + threadIdx.x / THREADS;
     int thread = threadIdx.x % THREADS;
     if (row >= rows) return;  // all threads of a row together
-    x += (long long)row * width;
-    y += (long long)row * width;
+    long long start = (long long)row * width;
 
     T c[ITEMS];
-    T sum = 0;
+    T total = 0;
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
-        c[i] = column < width ? T(x[column]) : T(0);
-        sum += c[i];
+        c[i] = 0;
+        if (column < width) {
+            Number value = x[start + column];
+            if (branch) {
+                int n = int(start) + column;
+                value = T(value) + branch_value(branch, branch_bias, n, column, low, high, threshold, factor);
+                sum[start + column] = value;
+            }
+            c[i] = value;
+            if (base) base[start + column] = T(value) + (base_bias ? T(base_bias[column]) : T(0));
+        }
+        total += c[i];
     }
-    T mean = reduce<Sum, THREADS>(sum) / width;
+    T mean = reduce<Sum, THREADS>(total) / width;
     // The mean of numbers near 10000 is itself rounded. What it is off by is the mean of what is left.
-    sum = 0;
+    total = 0;
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
         c[i] = column < width ? c[i] - mean : T(0);
-        sum += c[i];
+        total += c[i];
     }
-    T rest = reduce<Sum, THREADS>(sum) / width;
-    sum = 0;
+    T rest = reduce<Sum, THREADS>(total) / width;
+    total = 0;
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
         if (column < width) c[i] -= rest;
-        sum += c[i] * c[i];
+        total += c[i] * c[i];
     }
-    T inverse = 1 / sqrt(reduce<Sum, THREADS>(sum) / width + T(eps));  // 1 / sigma
+    T inverse = 1 / sqrt(reduce<Sum, THREADS>(total) / width + T(eps));  // 1 / sigma
 
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
@@ -44,7 +60,7 @@ __global__ void layer_norm_forward(const Number *x, const Number *weight, const 
         T z = c[i] * inverse;
         if (weight) z *= T(weight[column]);
         if (bias) z += T(bias[column]);
-        y[column] = z;
+        out[start + column] = z;
     }
     if (thread == 0) {
         statistics[3 * row] = mean;
@@ -53,18 +69,20 @@ __global__ void layer_norm_forward(const Number *x, const Number *weight, const 
     }
 }
 
-// dx = (p - mean(p) - z mean(p z)) / sigma  with  p = g w.  The cotangents of w and b are sums over the rows, of g z and
-// of g. Each group of threads sums those of its rows in registers, then the block its groups in shared memory; what the
-// blocks have found, (blocks, 2, width), is summed by column_sums.
+// dx = (p - mean(p) - z mean(p z)) / sigma + r  with  p = g w.  g is the sum of `parts` matrices; r is the cotangent that
+// reaches x past the norm, and is optional. D dx, the cotangent of the branch that was added to x, goes to `dbranch`.
+//
+// Sums over the rows, of g z for w, of g for b and of D dx for the bias of the branch: each block leaves its own in a row
+// of `partial`, which has `stride` columns.
 template <typename Number, int THREADS, int ITEMS>
 __global__ void layer_norm_backward(const Number *g, const Number *x, const Number *weight,
-                                    const Wide<Number> *statistics, Number *dx, Wide<Number> *partial, int rows,
-                                    int width) {
+                                    const Wide<Number> *statistics, const Number *residual, Number *dx,
+                                    Number *dbranch, Wide<Number> *partial, int rows, int width, int parts, int stride,
+                                    int has_branch_bias, DROPOUT) {
     typedef Wide<Number> T;
     const int GROUPS = THREADS == 32 ? 4 : 1;
-    __shared__ T of_group[GROUPS][2][THREADS * ITEMS];
     int group = threadIdx.x / THREADS, thread = threadIdx.x % THREADS;
-    T dweight[ITEMS] = {}, dbias[ITEMS] = {};
+    T dweight[ITEMS] = {}, dbias[ITEMS] = {}, dbranch_bias[ITEMS] = {};
 
     for (int row = blockIdx.x * GROUPS + group; row < rows; row += gridDim.x * GROUPS) {
         long long start = (long long)row * width;
@@ -75,7 +93,9 @@ __global__ void layer_norm_backward(const Number *g, const Number *x, const Numb
             int column = thread + i * THREADS;
             z[i] = p[i] = 0;
             if (column < width) {
-                T cotangent = g[start + column];
+                T cotangent = 0;
+                for (int part = 0; part < parts; part++)
+                    cotangent += T(g[(long long)part * rows * width + start + column]);
                 z[i] = (T(x[start + column]) - mean - rest) * inverse;
                 p[i] = weight ? cotangent * T(weight[column]) : cotangent;
                 dweight[i] += cotangent * z[i];
@@ -88,18 +108,18 @@ __global__ void layer_norm_backward(const Number *g, const Number *x, const Numb
         T mean_pz = reduce<Sum, THREADS>(sum_pz) / width;
         for (int i = 0; i < ITEMS; i++) {
             int column = thread + i * THREADS;
-            if (column < width) dx[start + column] = (p[i] - mean_p - z[i] * mean_pz) * inverse;
+            if (column >= width) break;
+            T value = (p[i] - mean_p - z[i] * mean_pz) * inverse;
+            if (residual) value += T(residual[start + column]);
+            dx[start + column] = value;
+            T dropped = dropped_out(value, int(start) + column, low, high, threshold, factor);
+            if (dbranch) dbranch[start + column] = dropped;
+            dbranch_bias[i] += dropped;
         }
     }
     if (!partial) return;
-    for (int i = 0; i < ITEMS; i++) {
-        of_group[group][0][thread + i * THREADS] = dweight[i];
-        of_group[group][1][thread + i * THREADS] = dbias[i];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
-        T total = 0;
-        for (int other = 0; other < GROUPS; other++) total += of_group[other][i / width][i % width];
-        partial[(long long)blockIdx.x * 2 * width + i] = total;
-    }
+    partial += (long long)blockIdx.x * stride;
+    store_partial_sums<THREADS, ITEMS, GROUPS>(dweight, partial, width);
+    store_partial_sums<THREADS, ITEMS, GROUPS>(dbias, partial + width, width);
+    if (has_branch_bias) store_partial_sums<THREADS, ITEMS, GROUPS>(dbranch_bias, partial + 2 * width, width);
 }

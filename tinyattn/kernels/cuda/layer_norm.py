@@ -1,73 +1,120 @@
 """Layer normalization over the last axes: one pass over each row, forward and backward.
 
 Trade-offs: a row is kept in the registers of the threads that share it, so that it is read once; rows of more than
-2048 numbers are left to the rule. Of the forward three numbers a row are kept, and z is computed again.
+2048 numbers are left to the rule. Forward saves three numbers per row, and backward computes z again.
 """
 
 from ...autograd import register_kernel
 from ...backend import backend_of
-from .columns import sum_partials
+from .columns import PartialSums
 from .launch import launch
+from .residual import NO_BRANCH, NO_DROPOUT
 from .rows import affine_fits, as_rows, row_layout, takes_rows, wide
+
+SUMS = (
+    "weight",
+    "bias",
+)  # of the partial sums that backward leaves, next to each other in this order
 
 
 def forward(x, weight, bias, *, axes, eps):
     if not takes_rows(x, axes) or not affine_fits(x, axes, weight, bias):
         return NotImplemented
     rows, restore = as_rows(x, len(axes))
-    layout = row_layout(rows)
-    if layout is None:
+    if row_layout(rows) is None:
         return NotImplemented
-    backend = backend_of(x)
-    out = backend.empty(rows.shape, x.dtype)
-    statistics = backend.empty((rows.shape[0], 3), wide(x.dtype))
-    launch(
-        "layer_norm.cu",
-        "layer_norm_forward",
-        (x.dtype, layout.threads, layout.items),
-        layout.blocks,
-        layout.block,
-        rows,
-        weight,
-        bias,
-        out,
-        statistics,
-        *rows.shape,
-        float(eps),
-    )
+    out, statistics, _ = normalize(rows, weight, bias, eps)
     return restore(out), (rows, weight, bias, statistics, restore)
 
 
 def backward(g, residuals):
     rows, weight, bias, statistics, restore = residuals
     g_rows, _ = as_rows(g, like=restore)
+    has_sums = weight is not None or bias is not None
+    sums = PartialSums(rows, rows.shape[0], dict.fromkeys(SUMS, rows.shape[1]) if has_sums else {})
+    dx, _ = normalize_backward(g_rows, rows, weight, statistics, sums, "weight")
+    totals = sums.finish()
+    dweight = None if weight is None else totals["weight"].reshape(weight.shape)
+    dbias = None if bias is None else totals["bias"].reshape(bias.shape)
+    return restore(dx), dweight, dbias
+
+
+def normalize(rows, weight, bias, eps, branch=NO_BRANCH, base=None, base_bias=None):
+    """Normalize each row of a contiguous matrix, or of the sum of it and a branch.
+
+    Args:
+        base: array that gets the rows that were normalized, plus ``base_bias``, or None.
+
+    Returns:
+        The result, the statistics that backward needs, and the rows that were normalized.
+    """
+    layout = row_layout(rows)
+    backend = backend_of(rows)
+    out = backend.empty(rows.shape, rows.dtype)
+    statistics = backend.empty((rows.shape[0], 3), wide(rows.dtype))
+    total = None if branch.product is None else backend.empty(rows.shape, rows.dtype)
+    launch(
+        "layer_norm.cu",
+        "layer_norm_forward",
+        (rows.dtype, layout.threads, layout.items),
+        layout.blocks,
+        layout.block,
+        rows,
+        branch.product,
+        branch.bias,
+        total,
+        weight,
+        bias,
+        base_bias,
+        base,
+        out,
+        statistics,
+        *rows.shape,
+        float(eps),
+        *branch.dropout,
+    )
+    return out, statistics, rows if total is None else total
+
+
+def normalize_backward(
+    g, rows, weight, statistics, sums, first, residual=None, dropout=NO_DROPOUT, branch_bias=False
+):
+    """The cotangent of the rows, and that of the branch that was added to them.
+
+    Args:
+        g: the cotangent of the result, (rows, width), or a stack of cotangents that add up to it.
+        sums: ``PartialSums`` to which the sums for weight, bias and the bias of the branch go.
+        first: the name of the first of these sums, or None if there are none.
+        residual: the cotangent that reaches the rows past the norm, or None.
+        dropout: mask of the branch.
+        branch_bias: whether the sum for the bias of the branch is needed.
+    """
     layout = row_layout(rows)
     backend = backend_of(g)
     dx = backend.empty(rows.shape, rows.dtype)
-    blocks, partial = layout.blocks, None
-    if weight is not None or bias is not None:
-        blocks = layout.blocks_of_sums
-        partial = backend.empty((blocks, 2, rows.shape[1]), wide(rows.dtype))
+    dbranch = None if dropout is NO_DROPOUT else backend.empty(rows.shape, rows.dtype)
+    partial = sums.columns(first)
     launch(
         "layer_norm.cu",
         "layer_norm_backward",
         (rows.dtype, layout.threads, layout.items),
-        blocks,
+        layout.blocks if partial is None else sums.parts,
         layout.block,
-        g_rows,
+        g,
         rows,
         weight,
         statistics,
+        residual,
         dx,
+        dbranch,
         partial,
         *rows.shape,
+        g.size // rows.size,
+        sums.stride,
+        branch_bias,
+        *dropout,
     )
-    dweight = dbias = None
-    if partial is not None:
-        sums = sum_partials(partial, rows.dtype)  # (2, width)
-        dweight = None if weight is None else sums[0].reshape(weight.shape)
-        dbias = None if bias is None else sums[1].reshape(bias.shape)
-    return restore(dx), dweight, dbias
+    return dx, dx if dbranch is None else dbranch
 
 
 register_kernel("layer_norm", "cuda", forward, backward)

@@ -1,7 +1,8 @@
-"""Squared ReLU: one launch forward, one backward; only x is kept."""
+"""Squared ReLU: see ``activations.py``."""
 
 from ...autograd import register_kernel
-from .elementwise import LARGEST, map_elements
+from .activations import activate, activate_backward
+from .elementwise import LARGEST
 from .rows import contiguous, is_floating
 
 
@@ -9,11 +10,11 @@ def forward(x):
     if not is_floating(x) or not 0 < x.size <= LARGEST:
         return NotImplemented
     x = contiguous(x)
-    return map_elements("activations.cu", "relu_squared_forward", (), [x]), x
+    return activate(x, "relu_squared"), x
 
 
 def backward(g, x):
-    return map_elements("activations.cu", "relu_squared_backward", (), [g, x])
+    return activate_backward(g, x, "relu_squared")
 
 
 register_kernel("relu_squared", "cuda", forward, backward)

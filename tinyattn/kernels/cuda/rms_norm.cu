@@ -3,46 +3,60 @@
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
 
 #include "common.cuh"
+#include "counter.cuh"
+#include "rows.cuh"
 
+// Inside a transformer block x is the residual stream and y the output of a branch that is added to it first: see
+// layer_norm.cu.
 template <typename Number, int THREADS, int ITEMS>
-__global__ void rms_norm_forward(const Number *x, const Number *weight, Number *y, Wide<Number> *inverse_root, int rows,
-                                 int width, double eps) {
+__global__ void rms_norm_forward(const Number *x, const Number *branch, const Number *branch_bias, Number *sum,
+                                 const Number *weight, const Number *base_bias, Number *base, Number *out,
+                                 Wide<Number> *inverse_root, int rows, int width, double eps, DROPOUT) {
     typedef Wide<Number> T;
     int row = blockIdx.x * (blockDim.x / THREADS) + threadIdx.x / THREADS;
     int thread = threadIdx.x % THREADS;
     if (row >= rows) return;  // all threads of a row together
-    x += (long long)row * width;
-    y += (long long)row * width;
+    long long start = (long long)row * width;
 
     T kept[ITEMS];
-    T sum = 0;
+    T total = 0;
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
-        kept[i] = column < width ? T(x[column]) : T(0);
-        sum += kept[i] * kept[i];
+        kept[i] = 0;
+        if (column < width) {
+            Number value = x[start + column];
+            if (branch) {
+                int n = int(start) + column;
+                value = T(value) + branch_value(branch, branch_bias, n, column, low, high, threshold, factor);
+                sum[start + column] = value;
+            }
+            kept[i] = value;
+            if (base) base[start + column] = T(value) + (base_bias ? T(base_bias[column]) : T(0));
+        }
+        total += kept[i] * kept[i];
     }
-    T inverse = 1 / sqrt(reduce<Sum, THREADS>(sum) / width + T(eps));  // 1 / r
+    T inverse = 1 / sqrt(reduce<Sum, THREADS>(total) / width + T(eps));  // 1 / r
 
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
         if (column >= width) break;
         T z = kept[i] * inverse;
-        y[column] = weight ? z * T(weight[column]) : z;
+        out[start + column] = weight ? z * T(weight[column]) : z;
     }
     if (thread == 0) inverse_root[row] = inverse;
 }
 
-// dx = (p - z mean(p z)) / r  with  p = g w. The cotangent of w is the sum over the rows of g z: each group of threads
-// sums its rows' in registers, then the block its groups' in shared memory, into (blocks, width).
+// dx = (p - z mean(p z)) / r + residual  with  p = g w; the arguments are those of layer_norm_backward. Sums over the rows:
+// of g z for w, and of D dx for the bias of the branch.
 template <typename Number, int THREADS, int ITEMS>
 __global__ void rms_norm_backward(const Number *g, const Number *x, const Number *weight,
-                                  const Wide<Number> *inverse_root, Number *dx, Wide<Number> *partial, int rows,
-                                  int width) {
+                                  const Wide<Number> *inverse_root, const Number *residual, Number *dx,
+                                  Number *dbranch, Wide<Number> *partial, int rows, int width, int parts, int stride,
+                                  int has_branch_bias, DROPOUT) {
     typedef Wide<Number> T;
     const int GROUPS = THREADS == 32 ? 4 : 1;
-    __shared__ T of_group[GROUPS][THREADS * ITEMS];
     int group = threadIdx.x / THREADS, thread = threadIdx.x % THREADS;
-    T dweight[ITEMS] = {};
+    T dweight[ITEMS] = {}, dbranch_bias[ITEMS] = {};
 
     for (int row = blockIdx.x * GROUPS + group; row < rows; row += gridDim.x * GROUPS) {
         long long start = (long long)row * width;
@@ -53,7 +67,9 @@ __global__ void rms_norm_backward(const Number *g, const Number *x, const Number
             int column = thread + i * THREADS;
             z[i] = p[i] = 0;
             if (column < width) {
-                T cotangent = g[start + column];
+                T cotangent = 0;
+                for (int part = 0; part < parts; part++)
+                    cotangent += T(g[(long long)part * rows * width + start + column]);
                 z[i] = T(x[start + column]) * inverse;
                 p[i] = weight ? cotangent * T(weight[column]) : cotangent;
                 dweight[i] += cotangent * z[i];
@@ -63,15 +79,17 @@ __global__ void rms_norm_backward(const Number *g, const Number *x, const Number
         T mean_pz = reduce<Sum, THREADS>(sum_pz) / width;
         for (int i = 0; i < ITEMS; i++) {
             int column = thread + i * THREADS;
-            if (column < width) dx[start + column] = (p[i] - z[i] * mean_pz) * inverse;
+            if (column >= width) break;
+            T value = (p[i] - z[i] * mean_pz) * inverse;
+            if (residual) value += T(residual[start + column]);
+            dx[start + column] = value;
+            T dropped = dropped_out(value, int(start) + column, low, high, threshold, factor);
+            if (dbranch) dbranch[start + column] = dropped;
+            dbranch_bias[i] += dropped;
         }
     }
     if (!partial) return;
-    for (int i = 0; i < ITEMS; i++) of_group[group][thread + i * THREADS] = dweight[i];
-    __syncthreads();
-    for (int column = threadIdx.x; column < width; column += blockDim.x) {
-        T total = 0;
-        for (int other = 0; other < GROUPS; other++) total += of_group[other][column];
-        partial[(long long)blockIdx.x * width + column] = total;
-    }
+    partial += (long long)blockIdx.x * stride;
+    store_partial_sums<THREADS, ITEMS, GROUPS>(dweight, partial, width);
+    if (has_branch_bias) store_partial_sums<THREADS, ITEMS, GROUPS>(dbranch_bias, partial + width, width);
 }

@@ -8,7 +8,6 @@ import numpy as np
 _FLOATS = "efd"
 _BLOCK = 128  # threads of a block whose warps have a row each
 _WIDE_BLOCK = 256  # threads that share a long row
-_MOST_SUMS = 256  # blocks that each leave a partial sum over rows
 
 
 class RowLayout(NamedTuple):
@@ -18,11 +17,6 @@ class RowLayout(NamedTuple):
     items: int
     block: int
     blocks: int
-
-    @property
-    def blocks_of_sums(self):
-        """The number of blocks of a kernel that sums over rows: each leaves what it has found."""
-        return min(self.blocks, _MOST_SUMS)
 
 
 def row_layout(rows):
