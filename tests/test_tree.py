@@ -1,4 +1,4 @@
-"""What must not stand anywhere in the tree: it works on one machine only."""
+"""No file of the repository contains a path or a host that exists on one machine only."""
 
 import re
 import subprocess

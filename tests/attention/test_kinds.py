@@ -209,7 +209,7 @@ def test_a_kind_sees_the_keys_that_its_visibility_rule_says(name, queries, causa
     options = kind.complete(kind.check_options)
     q, k, _ = qkv(random, device)
     q, identity = q[:, -queries:], ta.tensor(np.eye(6), device=device)
-    # With values that tell the keys apart the output is the weights.
+    # With a different unit vector as the value of each key, the output is the weights.
     weights = ta.scaled_dot_product_attention(
         q, k, identity, kind=name, causal=causal, **options
     ).numpy()

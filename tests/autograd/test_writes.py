@@ -39,7 +39,7 @@ def to_device(parameters, device):
 
 
 def gradients(name, case, device, written=None):
-    """The gradients of a call; ``written`` tells which input (or "output") is overwritten before backward."""
+    """The gradients of a call; ``written`` is the input (or "output") that is overwritten before backward."""
     inputs = to_inputs(case.draw(), device)
     out = PRIMITIVES[name](*inputs, **to_device(case.parameters, device))
     tensors = [value for value in inputs if isinstance(value, ta.Tensor) and value.requires_grad]

@@ -1,4 +1,4 @@
-"""What the hard cases share: leaves in double precision, and comparison with a value worked out beforehand."""
+"""Fixtures of the hard cases: leaves in double precision, and comparison with known values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hard cases AT: which keys a query sees, with and without a cache, and what dropout leaves.
+"""Hard cases AT: a query sees exactly its keys, with and without a cache, and dropout keeps the expected output.
 
 Of the cases that need a model (AT-07, AT-13, AT-14, AT-17) this file holds what concerns the function.
 """

@@ -1,4 +1,4 @@
-"""Hard cases AT that need a model: how long a text may be, and padding on its left."""
+"""Hard cases AT of models: a text longer than the block size raises, and left padding does not change the logits."""
 
 import numpy as np
 import pytest

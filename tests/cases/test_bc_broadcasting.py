@@ -1,4 +1,4 @@
-"""Hard cases BC: broadcasting, reductions over several axes, transposes, arrays without elements."""
+"""Hard cases BC: gradients have their inputs' shapes after broadcasting, reductions and transposes, also if empty."""
 
 import numpy as np
 import pytest

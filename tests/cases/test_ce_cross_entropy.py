@@ -1,4 +1,4 @@
-"""Hard cases CE: places that are ignored, labels that name no class, and the means of parts.
+"""Hard cases CE: ignored targets do not count, labels outside the classes raise, and means of parts add up.
 
 Where no place counts, the mean is 0 (CE-01, CE-10).
 """

@@ -1,4 +1,4 @@
-"""Hard cases CK of files: the old checkpoint or the new one, and never half of one."""
+"""Hard cases CK of files: after a crash a checkpoint is the complete old one or the complete new one."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Hard cases CK of modules and optimizers: what is saved comes back, and copies are copies."""
+"""Hard cases CK of modules and optimizers: a saved state is restored exactly, and copies share no memory."""
 
 import copy
 

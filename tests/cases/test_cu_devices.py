@@ -1,4 +1,4 @@
-"""Hard cases CU: the same program on another device.
+"""Hard cases CU: a program gives the same results on another device.
 
 CU-01, CU-02 and CU-04, how a device's arrays differ from NumPy's, are in tests/backend/test_strict_array.py; here
 they are asked of the library on every device.

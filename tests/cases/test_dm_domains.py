@@ -1,4 +1,4 @@
-"""Hard cases DM: the edges of the functions' domains, ties, NaN, dtypes without gradients."""
+"""Hard cases DM: gradients at the edges of domains and at ties are right, NaN propagates, integers have no gradient."""
 
 import contextlib
 import warnings

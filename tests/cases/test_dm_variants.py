@@ -1,4 +1,4 @@
-"""Hard case DM-16: a checkpoint and the variant of the activation it was trained with."""
+"""Hard case DM-16: a checkpoint restores the variant of the activation it was trained with."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Hard cases GC: what makes a gradient check lie, both ways."""
+"""Hard cases GC: a gradient check calls no right gradient wrong and no wrong gradient right."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hard cases GR: the walk over the graph, grad modes, and what may be changed when."""
+"""Hard cases GR: every gradient is complete and counted once; in-place changes that backward would read are errors."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Hard cases IX: indices that occur twice, are negative, run backwards, or are out of range.
+"""Hard cases IX: repeated, negative and reversed indices have right gradients; those out of range raise.
 
 IX-07 and IX-08, the scatter-add of the backends, are in tests/backend/test_base.py.
 """
@@ -88,7 +88,7 @@ INDICES = {
     "a new axis between slices": (slice(1, None), None, slice(None, None, -2)),
     "a negative step over a whole axis": (slice(None, None, -1),),
     "an empty slice": (slice(2, 2),),
-    "a list beside a slice": ([0, 1, 1], slice(None, None, 2)),
+    "a list and a slice": ([0, 1, 1], slice(None, None, 2)),
     "lists around a slice": ([0, 1], slice(None), [3, 3]),
     "two lists that broadcast": ([[0], [1]], [2, 0, 2]),
     "an empty list": ([],),

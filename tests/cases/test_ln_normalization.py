@@ -1,4 +1,4 @@
-"""Hard cases LN: rows far from zero, rows of one element, and where eps belongs."""
+"""Hard cases LN: layer norm is exact for rows far from zero and rows of one element, with eps inside the root."""
 
 import numpy as np
 import pytest

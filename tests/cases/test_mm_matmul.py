@@ -1,4 +1,4 @@
-"""Hard cases MM: matrix products of every number of axes, and of nothing."""
+"""Hard cases MM: matrix products of any number of axes, and of empty arrays, have right gradients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hard cases NP: tensors beside NumPy's scalars and arrays, in Python's containers and protocols."""
+"""Hard cases NP: tensors and NumPy's scalars or arrays give tensors, in either order; Python's protocols work."""
 
 import numpy as np
 import pytest

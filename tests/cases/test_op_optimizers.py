@@ -1,4 +1,4 @@
-"""Hard cases OP: one number under an optimizer, ties, clipping, dtype and schedules."""
+"""Hard cases OP: optimizers follow their formulas for a single number, with ties, clipping, dtypes and schedules."""
 
 import numpy as np
 import pytest

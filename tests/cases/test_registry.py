@@ -1,4 +1,4 @@
-"""Every hard case has a test that bears its id."""
+"""Every hard case has a test with its id in the name."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hard cases SA: the distribution that a character is drawn from."""
+"""Hard cases SA: a character is drawn from the distribution that temperature, top-k and top-p define."""
 
 import warnings
 

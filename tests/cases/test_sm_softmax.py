@@ -1,4 +1,4 @@
-"""Hard cases SM: masked, infinite and huge scores, and those that float16 cannot hold.
+"""Hard cases SM: softmax of masked, infinite and huge scores is exact, also in float16.
 
 A row of -inf has the probabilities 0 (SM-01), and +inf takes all of the probability (SM-04).
 """

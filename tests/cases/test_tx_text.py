@@ -1,4 +1,4 @@
-"""Hard cases TX: bytes, characters, ids and windows."""
+"""Hard cases TX: text keeps every character through ids and windows, and input that is not text raises."""
 
 import io
 import sys

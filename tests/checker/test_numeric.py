@@ -57,7 +57,7 @@ def test_a_ladder_stops_where_it_is_accurate_enough():
 
 
 def test_a_plateau_at_the_scale_of_the_large_steps_is_rejected():
-    """x/2 + relu(x), at a millionth beside the kink: the large steps see the slope 1, the small ones 1.5."""
+    """x/2 + relu(x), at a distance of 1e-6 from the kink: the large steps see the slope 1, the small ones 1.5."""
     ladder = slope_of(line(lambda x: 1 + x / 2 + np.maximum(x, 0), 1e-6), smallest=1e-10)
     assert abs(ladder.slope - 1.5) <= ladder.error_bar
 

@@ -89,12 +89,12 @@ def test_a_partial_evaluation_says_how_many_characters():
 def test_a_long_evaluation_shows_its_progress():
     plain = PlainDisplay(300, io.StringIO(), interval=0.0)
     plain.evaluating(30, 20_000, 1_000_000)
-    told = "step 30/300  evaluating: 20,000 of 1,000,000 characters"
-    assert plain.stream.getvalue() == told + "\n"
+    line = "step 30/300  evaluating: 20,000 of 1,000,000 characters"
+    assert plain.stream.getvalue() == line + "\n"
     live = make_display(300, Terminal())
     with live:
         live.evaluating(30, 20_000, 1_000_000)
-    assert told in live.stream.getvalue()
+    assert line in live.stream.getvalue()
 
 
 @pytest.mark.parametrize("columns", [0, 1, 20, 40, 200, 10**30])

@@ -156,7 +156,7 @@ def test_an_invalid_launcher_variable_is_ignored(monkeypatch, value):
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, suggestion",
     [
         (["train", "--lr", "0.1"], "unknown option --lr: did you mean --learning-rate?"),
         (["train", "--lr=0.1"], "unknown option --lr: did you mean --learning-rate?"),
@@ -175,8 +175,8 @@ def test_an_invalid_launcher_variable_is_ignored(monkeypatch, value):
         (["explain", "sofmax"], 'Did you mean "softmax"?'),
     ],
 )
-def test_similar_names_are_suggested(refuse, words, told):
-    assert told in refuse(*words)
+def test_similar_names_are_suggested(refuse, words, suggestion):
+    assert suggestion in refuse(*words)
 
 
 def test_similar_names_are_suggested_for_configuration_files():

@@ -72,7 +72,7 @@ def is_gone(pid):
         with open(f"/proc/{pid}/stat") as file:
             if (
                 file.read().rpartition(")")[2].split()[0] == "Z"
-            ):  # ended, and nobody's business to wait for here
+            ):  # ended, and waited for by its parent
                 return True
         time.sleep(0.05)
     return False

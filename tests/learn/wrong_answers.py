@@ -1,6 +1,6 @@
 """Wrong answers as people give them: (function of the course, answer, a word or two that its diagnosis must hold).
 
-Those marked FREE make a mistake that stands in no table: what is said of them must be true, and say a part.
+Those marked FREE make a mistake that is in no table: the diagnosis must be true and name a part of it.
 """
 
 import math

@@ -98,7 +98,7 @@ def test_an_element_used_twice_gets_the_sum_of_the_cotangents(device):
 
 
 def test_parts_of_one_tensor_add_up_and_leave_other_cotangents_alone(device, random):
-    # The walk adds the later parts into the sum of the earlier ones, in place; what it adds them to must be its own.
+    # The backward pass adds later contributions in place to the sum of the earlier ones: it must own that array.
     def read(x, first):
         whole = x * 1.0
         parts = [whole[0], whole[:, 1], whole[[0, 0, 1]], whole[whole > 0], whole[-1, 0]]

@@ -154,7 +154,7 @@ def test_a_row_may_be_named_by_a_number_of_numpys_and_scaled_by_a_list():
 )
 @pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
 def test_rows_whose_squares_overflow_are_normalized(normalize, dtype, size, way, device):
-    """Beside rows of ordinary size, which they leave alone; and the gradient is 1 / size, first and second order."""
+    """They do not change the ordinary rows; and the gradient is 1 / size, first and second order."""
     ordinary = [3.0, -1.0, 0.5, 2.0]
     values = np.array([[size, -size, size, -size], ordinary], dtype)
     x = ta.tensor(values, requires_grad=True, device=device)
@@ -181,7 +181,7 @@ def test_rows_whose_squares_overflow_are_normalized(normalize, dtype, size, way,
 @pytest.mark.parametrize("width", [3, 65, 1234])
 @pytest.mark.parametrize("value", [0.0, 1e-20, 0.003, 0.1, -7.7, 12345.678, 1e30])
 def test_a_constant_row_becomes_exactly_zero(value, width, way, device):
-    """Beside a row that is not constant, which it leaves alone."""
+    """It does not change the other rows."""
     x = np.random.default_rng(0).standard_normal((3, width)).astype("float32")
     with way():
         alone = ta.layer_norm(ta.tensor(x, device=device), width).numpy()

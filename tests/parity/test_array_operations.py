@@ -1,4 +1,4 @@
-"""The array operations beside PyTorch's, on shapes, axes and values that Hypothesis draws."""
+"""Array operations equal PyTorch's on shapes, axes and values drawn by Hypothesis."""
 
 import numpy as np
 import pytest

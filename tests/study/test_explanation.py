@@ -12,41 +12,43 @@ from tinyattn.study import walkthroughs
 from tinyattn.study.explanation import Explanation, explain
 from tinyattn.study.numbers import format_array, parse_array
 
-OPERATIONS = sorted(walkthroughs.WALKS)
+OPERATIONS = sorted(walkthroughs.WALKTHROUGHS)
 
 
-def value_of(walk, name, part="backward"):
-    return next(line.value for line in walk.lines if (line.part, line.name) == (part, name))
+def value_of(explanation, name, part="backward"):
+    return next(line.value for line in explanation.lines if (line.part, line.name) == (part, name))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_walkthrough_agrees_with_the_rule_and_with_finite_differences(operation):
-    walk = ta.study.explain(operation)
-    assert walk.passed
-    checks = [line for line in walk.lines if line.part == "check" and line.note]
+    explanation = ta.study.explain(operation)
+    assert explanation.passed
+    checks = [line for line in explanation.lines if line.part == "check" and line.note]
     assert len(checks) >= 3 and all(line.value < 1e-8 for line in checks if line.note == "agrees")
 
 
 @pytest.mark.parametrize("operation", ["softmax", "layer_norm", "gelu"])
 def test_user_supplied_numbers_are_explained(operation, random):
     x, g = random.normal(size=5), random.normal(size=5)
-    walk = ta.study.explain(operation, x=" ".join(map(str, x)), cotangent=", ".join(map(str, g)))
+    explanation = ta.study.explain(
+        operation, x=" ".join(map(str, x)), cotangent=", ".join(map(str, g))
+    )
     tensor = ta.tensor(x, requires_grad=True)
     function = {"softmax": ta.softmax, "gelu": ta.gelu, "layer_norm": lambda t: ta.layer_norm(t, 5)}
     (expected,) = ta.grad(function[operation](tensor), tensor, grad_outputs=ta.tensor(g))
-    assert walk.passed
-    np.testing.assert_allclose(value_of(walk, "dx"), expected.numpy(), rtol=1e-10)
+    assert explanation.passed
+    np.testing.assert_allclose(value_of(explanation, "dx"), expected.numpy(), rtol=1e-10)
 
 
 def test_matmul_and_cross_entropy_take_a_second_argument(random):
     a, b, g = random.normal(size=(2, 3)), random.normal(size=(3, 4)), random.normal(size=(2, 4))
-    walk = ta.study.explain("matmul", x=a, y=b, cotangent=g)
-    assert walk.passed
-    np.testing.assert_allclose(value_of(walk, "db"), a.T @ g, rtol=1e-12)
-    walk = ta.study.explain("cross_entropy", x="1 2 3", target="2", cotangent="2")
-    assert walk.passed
+    explanation = ta.study.explain("matmul", x=a, y=b, cotangent=g)
+    assert explanation.passed
+    np.testing.assert_allclose(value_of(explanation, "db"), a.T @ g, rtol=1e-12)
+    explanation = ta.study.explain("cross_entropy", x="1 2 3", target="2", cotangent="2")
+    assert explanation.passed
     np.testing.assert_allclose(
-        value_of(walk, "dz")[2], 2 * (value_of(walk, "p")[2] - 1), rtol=1e-12
+        value_of(explanation, "dz")[2], 2 * (value_of(explanation, "p")[2] - 1), rtol=1e-12
     )
 
 
@@ -59,12 +61,12 @@ def test_attention_gives_the_article_s_numbers():
 
 def test_attention_is_explained_for_any_tokens_and_cotangent(random):
     X, g = random.normal(size=(4, 3)), random.normal(size=(4, 3))
-    walk = ta.study.explain("attention", x=X, cotangent=g)
+    explanation = ta.study.explain("attention", x=X, cotangent=g)
     tensor = ta.tensor(X, requires_grad=True)
     output = ta.scaled_dot_product_attention(tensor[None], tensor[None], tensor[None])[0]
     (expected,) = ta.grad(output, tensor, grad_outputs=ta.tensor(g))
-    assert walk.passed
-    np.testing.assert_allclose(value_of(walk, "dX"), expected.numpy(), rtol=1e-9)
+    assert explanation.passed
+    np.testing.assert_allclose(value_of(explanation, "dX"), expected.numpy(), rtol=1e-9)
 
 
 def test_a_wrong_walkthrough_is_reported(monkeypatch):
@@ -75,17 +77,17 @@ def test_a_wrong_walkthrough_is_reported(monkeypatch):
         dx = steps.backward("dx", "", g * 0.9)
         steps.check(lambda ta, x: ta.gelu(x), [("x", x, dx)], g, y)
 
-    monkeypatch.setitem(walkthroughs.WALKS, "gelu", wrong)
-    walk = explain("gelu")
-    assert not walk.passed
-    assert str(walk).count("DIFFERS") == 2, "from the rule and from the differences"
+    monkeypatch.setitem(walkthroughs.WALKTHROUGHS, "gelu", wrong)
+    explanation = explain("gelu")
+    assert not explanation.passed
+    assert str(explanation).count("DIFFERS") == 2, "from the rule and from the differences"
 
 
-def on_a_terminal(walk, columns):
+def on_a_terminal(explanation, columns):
     """The output on a terminal of that width, without colors."""
     stream = io.StringIO()
     console = Console(file=stream, width=columns, force_terminal=True, markup=False)
-    console.print(walk)
+    console.print(explanation)
     assert "\x1b[" in stream.getvalue()
     return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
@@ -93,20 +95,20 @@ def on_a_terminal(walk, columns):
 @pytest.mark.parametrize("columns", [200, 80, 40, 24])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_digit_is_shown_at_every_width(operation, columns):
-    walk = explain(operation)
-    assert "\x1b" not in str(walk)
-    shown = on_a_terminal(walk, columns)
-    for line in walk.lines:
+    explanation = explain(operation)
+    assert "\x1b" not in str(explanation)
+    shown = on_a_terminal(explanation, columns)
+    for line in explanation.lines:
         values = [] if line.value is None else format_array(line.value)
         for text in [line.name, line.note, *values]:
             assert "".join(text.split()) in "".join(shown.split()), (text, shown)
 
 
 def test_a_notebook_gets_a_table_with_escaped_text():
-    walk = Explanation()
-    walk.title("softmax", "<b>&")
-    walk.forward("<script>", "a < b", 1.0)
-    shown = walk._repr_html_()
+    explanation = Explanation()
+    explanation.title("softmax", "<b>&")
+    explanation.forward("<script>", "a < b", 1.0)
+    shown = explanation._repr_html_()
     assert "<script>" not in shown and "&lt;script&gt;" in shown and "a &lt; b" in shown
 
 
@@ -133,8 +135,8 @@ def test_errors_are_one_sentence(operation, arguments, words):
 
 
 def test_large_jacobians_are_multiplied_but_not_printed():
-    walk = ta.study.explain("softmax", x=" ".join(map(str, range(12))))
-    assert walk.passed and "12 by 12" in str(walk)
+    explanation = ta.study.explain("softmax", x=" ".join(map(str, range(12))))
+    assert explanation.passed and "12 by 12" in str(explanation)
 
 
 def test_numbers_are_read_and_shown():
@@ -145,8 +147,8 @@ def test_numbers_are_read_and_shown():
 
 @pytest.mark.parametrize("x", ["1 1 1", "1e6 1e6 1000001", "1e-8 2e-8"])
 def test_the_error_of_finite_differences_is_taken_into_account(x):
-    walk = explain("layer_norm", x=x)
-    assert walk.passed, str(walk)
+    explanation = explain("layer_norm", x=x)
+    assert explanation.passed, str(explanation)
 
 
 def test_explain_works_inside_no_grad():

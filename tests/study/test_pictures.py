@@ -123,13 +123,13 @@ def test_repeated_blocks_of_a_model_are_drawn_once_with_its_names(layers, title)
     picture = ta.study.draw_graph(loss, model)
     texts = texts_of(picture)
     named = {name for name, _ in model.named_parameters()}
-    told = " ".join(texts)
+    shown = " ".join(texts)
     for name in named:
         repeated = name.startswith(("blocks.1", "blocks.2", "blocks.3"))
-        assert (f"{name} (" in told or name in texts) != repeated, name
+        assert (f"{name} (" in shown or name in texts) != repeated, name
     assert title in texts and f"like blocks.0, {20 * (layers - 1)} operations" in texts
     assert texts.count("attention") == 1 and "cross_entropy" in texts
-    assert "input" not in texts and "parameter" not in told
+    assert "input" not in texts and "parameter" not in shown
     width, height = picture.figure.get_size_inches()
     assert width < 18 and height < 20
 

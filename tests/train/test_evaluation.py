@@ -50,10 +50,12 @@ def test_a_short_text_is_evaluated_completely(ids, characters):
 
 @pytest.mark.parametrize("characters", [1, 100, 1999])
 def test_a_sample_has_the_reported_number_of_characters(ids, characters):
-    told = []
-    evaluate(model_of(), ids, 8, characters=characters, watch=lambda *numbers: told.append(numbers))
-    assert told[-1] == (evaluated_characters(4001, 8, characters),) * 2
-    assert told[-1][0] <= max(characters, 8)
+    reported = []
+    evaluate(
+        model_of(), ids, 8, characters=characters, watch=lambda *numbers: reported.append(numbers)
+    )
+    assert reported[-1] == (evaluated_characters(4001, 8, characters),) * 2
+    assert reported[-1][0] <= max(characters, 8)
 
 
 def test_the_loss_is_the_same_for_every_number_of_workers_and_every_speed(ids, monkeypatch):

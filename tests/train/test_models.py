@@ -27,7 +27,7 @@ def test_the_encoder_is_post_norm_by_default(tmp_path, tiny):
 
     assert norm("gpt") == "pre"
     assert norm("encoder", model="encoder") == "post"
-    assert norm("told", model="encoder", norm="pre") == "pre"
+    assert norm("given", model="encoder", norm="pre") == "pre"
 
 
 def test_an_encoders_evaluation_masks_the_same_characters_each_time(tmp_path, tiny):

@@ -1,5 +1,6 @@
 """Automatic differentiation: tensors that record operations, primitives with hand-written backward, and backward."""
 
+from .backward import gradient_map
 from .functional import grad, hvp
 from .modes import (
     detect_anomaly,
@@ -12,7 +13,6 @@ from .modes import (
 )
 from .primitive import PRIMITIVES, Primitive, primitive, register_kernel
 from .tensor import Tensor, tensor
-from .walk import gradient_map
 
 __all__ = [
     "PRIMITIVES",

@@ -1,8 +1,8 @@
 """Functional gradients: ``grad`` and the Hessian-vector product."""
 
 from ..backend import listed
+from .backward import backward_pass
 from .tensor import Tensor
-from .walk import walk
 
 
 def grad(
@@ -48,7 +48,7 @@ def grad(
         if not isinstance(value, Tensor) or not value._requires_grad:
             raise RuntimeError(f"input {position} of grad() does not require a gradient")
     retain_graph = create_graph if retain_graph is None else retain_graph
-    found = walk(outputs, cotangents, retain_graph, create_graph, targets=inputs)
+    found = backward_pass(outputs, cotangents, retain_graph, create_graph, targets=inputs)
     gradients = []
     for position, value in enumerate(inputs):
         if value not in found and not allow_unused:

@@ -183,7 +183,7 @@ class Tensor:
                 needs was modified in place.
             ValueError: if ``grad`` is missing or has another shape.
         """
-        from .walk import accumulate_into_leaves
+        from .backward import accumulate_into_leaves
 
         accumulate_into_leaves(self, grad, retain_graph or create_graph, create_graph)
 

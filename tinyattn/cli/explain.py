@@ -44,7 +44,7 @@ def explain(
 ):
     """Explain the forward and backward pass of an operation step by step, with numbers."""
     try:
-        walk = explanation.explain(
+        explained = explanation.explain(
             operation, numbers.x, numbers.cotangent, y=numbers.y, target=numbers.target
         )
     except ValueError as error:
@@ -52,7 +52,7 @@ def explain(
     if is_terminal(sys.stdout):
         from .console import make_console
 
-        make_console(sys.stdout).print(walk)
+        make_console(sys.stdout).print(explained)
     else:
-        print(walk)
-    return 0 if walk.passed else 1
+        print(explained)
+    return 0 if explained.passed else 1

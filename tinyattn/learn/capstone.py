@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ..autograd import no_grad
+from ..autograd.backward import unbroadcast
 from ..autograd.modes import watch_operations
 from ..autograd.replacement import replaced_vjps
-from ..autograd.walk import unbroadcast
 from ..backend import Random, use_random
 from ..data import InputError
 from ..ops import add, linear, matmul

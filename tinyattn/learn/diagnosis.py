@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..autograd.walk import unbroadcast
+from ..autograd.backward import unbroadcast
 from ..mutation.mutants import mutants
 from ..mutation.rewrite import running
 from ..survey.mutations import MUTATIONS, mutated
@@ -233,7 +233,7 @@ def _fits(position, samples):
 
 
 def diagnose_function(part, ours, theirs):
-    """Text about what is wrong with the results of a function, those of ``theirs`` that stand in ``ours``."""
+    """Describe what is wrong with the results of a function, those of ``theirs`` that are in ``ours``."""
     right, given = dict(ours), dict(theirs)
     for what, (mistake, why) in part.mistakes.items():
         tried = different = 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..autograd import PRIMITIVES
-from ..autograd.walk import unbroadcast
+from ..autograd.backward import unbroadcast
 from ..data import InputError
 from ..error_messages import did_you_mean
 

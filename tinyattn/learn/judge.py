@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 
 from ..autograd import PRIMITIVES, Tensor, reference
+from ..autograd.backward import unbroadcast
 from ..autograd.replacement import replaced_vjps
-from ..autograd.walk import unbroadcast
 from ..checker import GradcheckError, gradient_report
 from ..checker.culprit import call_of_primitive
 from ..data import InputError

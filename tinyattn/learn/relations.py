@@ -202,7 +202,7 @@ def _right_for_ones(position, pairs, samples, answer):
         return ""
     try:
         if close(answer.gradients(*call)[position], right):
-            return "is right where g is 1 everywhere: it is g that stands in the wrong place"
+            return "is right where g is 1 everywhere: g is multiplied in the wrong place"
     except Exception:  # as above
         pass
     return ""

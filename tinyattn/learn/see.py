@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..autograd import PRIMITIVES
-from ..autograd.walk import unbroadcast
+from ..autograd.backward import unbroadcast
 from ..data import InputError
 from ..data.atomic import write_atomic
 from ..study.explanation import Line, explain
@@ -63,7 +63,7 @@ def see(file, name=None, output=None, seconds=SECONDS):
 
 
 class _View:
-    """A call with small numbers, ``call``, its right gradients, and how to show the learner's beside them."""
+    """A call with small numbers, ``call``, its right gradients, and how to show the learner's next to them."""
 
     def __init__(self, part, g, out, inputs, parameters):
         self.part = part

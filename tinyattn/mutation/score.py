@@ -1,4 +1,4 @@
-"""Run a check under each mutant of a function, and tell which mutants it catches."""
+"""Run a check under each mutant of a function, and report which mutants it catches."""
 
 import contextlib
 import signal

@@ -1,4 +1,4 @@
-"""Mutants in source files, for tests that run as a command of their own on a copy of the project."""
+"""Mutants in source files, for tests that run as a separate command on a copy of the project."""
 
 import ast
 import contextlib
@@ -18,7 +18,7 @@ class ProjectCopy:
     """A copy of the directory with a file, in which a function of the file is changed and a command runs.
 
     The directory is the current one if the file is within it, else that of the file. Hidden files and virtual
-    environments are left out.
+    environments are not copied.
 
     Args:
         path: the file.

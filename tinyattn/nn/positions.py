@@ -150,7 +150,7 @@ class Rotary(Module):
         end = start + x.shape[-2]
         cosine, sine = self.tables(x, end)
         if positions is None:
-            # As tensors: arrays might be changed by whoever passed them, and would be copied.
+            # As tensors: arrays could be changed by the caller, and would be copied.
             rows = [Tensor._wrap(table[start:end]) for table in (cosine, sine)]
             return rotary(x, *rows)
         cosine, sine = cosine[positions], sine[positions]  # (..., length, head_dim / 2)

@@ -1,10 +1,10 @@
 """``tinyattn explain``: the forward and backward pass of an operation, step by step, with numbers.
 
 >>> import tinyattn as ta
->>> walk = ta.study.explain("softmax", x="0 0", cotangent="1 0")
->>> [line.name for line in walk.lines if line.part == "backward" and line.name]
+>>> softmax = ta.study.explain("softmax", x="0 0", cotangent="1 0")
+>>> [line.name for line in softmax.lines if line.part == "backward" and line.name]
 ['g', 'g y', 'sum_i g_i y_i', 'g - sum g y', 'dx']
->>> walk.passed
+>>> softmax.passed
 True
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .numbers import format_array
-from .walkthroughs import WALKS
+from .walkthroughs import WALKTHROUGHS
 
 STEP = 1e-5
 TOLERANCE = 1e-7
@@ -203,12 +203,12 @@ def explain(operation, x=None, cotangent=None, **more):
     >>> print(explain("cross_entropy", x="0 0").lines[5].note)
     nats
     """
-    if operation not in WALKS:
-        raise ValueError(f"cannot explain {operation!r}: expected one of {', '.join(WALKS)}")
+    if operation not in WALKTHROUGHS:
+        raise ValueError(f"cannot explain {operation!r}: expected one of {', '.join(WALKTHROUGHS)}")
     more = {name: value for name, value in more.items() if value is not None}
     steps = Explanation()
     try:
-        WALKS[operation](steps, x, cotangent, **more)
+        WALKTHROUGHS[operation](steps, x, cotangent, **more)
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..autograd import Tensor
-from ..autograd.walk import walk
+from ..autograd.backward import backward_pass
 from ..backend import is_array
 from ..nn import Module, Parameter
 from .folding import repeated_parts
@@ -165,7 +165,7 @@ def _gradients(loss, nodes):
         node.hooks = {**(node.hooks or {}), "draw_graph": keeper(node)}
     try:
         seed = Tensor._wrap(np.ones_like(loss.numpy())).to(loss.device)
-        leaves = walk([loss], [seed], retain_graph=True, create_graph=False)
+        leaves = backward_pass([loss], [seed], retain_graph=True, create_graph=False)
     finally:
         for node, hooks in zip(nodes, before):
             node.hooks = hooks

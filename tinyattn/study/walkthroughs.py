@@ -11,7 +11,7 @@ import numpy as np
 from .numbers import parse_array
 
 
-def walk_softmax(steps, x=None, cotangent=None):
+def explain_softmax(steps, x=None, cotangent=None):
     """y = softmax(x) of a row."""
     x = parse_array("1 2 3" if x is None else x, "--x")
     g = _cotangent(cotangent, x.shape)
@@ -31,7 +31,7 @@ def walk_softmax(steps, x=None, cotangent=None):
     steps.check(lambda ta, x: ta.softmax(x), [("x", x, dx)], g, y)
 
 
-def walk_layer_norm(steps, x=None, cotangent=None, eps=1e-5):
+def explain_layer_norm(steps, x=None, cotangent=None, eps=1e-5):
     """y = layer_norm(x) of a row, without weight and bias."""
     x = parse_array("1 2 3 6" if x is None else x, "--x")
     g = _cotangent(cotangent, x.shape)
@@ -57,7 +57,7 @@ def walk_layer_norm(steps, x=None, cotangent=None, eps=1e-5):
     steps.check(lambda ta, x: ta.layer_norm(x, n, eps=eps), [("x", x, dx)], g, z)
 
 
-def walk_matmul(steps, x=None, cotangent=None, y=None):
+def explain_matmul(steps, x=None, cotangent=None, y=None):
     """The matrix product a b, with a given as ``x`` and b as ``y``."""
     a = parse_array("1 2; 3 4; 5 6" if x is None else x, "--x", axes=(2,))
     if y is None:
@@ -78,7 +78,7 @@ def walk_matmul(steps, x=None, cotangent=None, y=None):
     steps.check(lambda ta, a, b: ta.matmul(a, b), [("a", a, da), ("b", b, db)], g, product)
 
 
-def walk_cross_entropy(steps, x=None, cotangent=None, target=0):
+def explain_cross_entropy(steps, x=None, cotangent=None, target=0):
     """loss = cross_entropy(z, target) of one row of logits."""
     z = parse_array("2 1 0 -1" if x is None else x, "--x")
     g = parse_array("1" if cotangent is None else cotangent, "--cotangent", axes=(0,))
@@ -103,7 +103,7 @@ def walk_cross_entropy(steps, x=None, cotangent=None, target=0):
     steps.check(lambda ta, z: ta.cross_entropy(z, np.array(target)), [("z", z, dz)], g, loss)
 
 
-def walk_gelu(steps, x=None, cotangent=None):
+def explain_gelu(steps, x=None, cotangent=None):
     """y = gelu(x), elementwise, exact."""
     x = parse_array("-2 -0.5 0 1 3" if x is None else x, "--x")
     g = _cotangent(cotangent, x.shape)
@@ -124,7 +124,7 @@ def walk_gelu(steps, x=None, cotangent=None):
     steps.check(lambda ta, x: ta.gelu(x), [("x", x, dx)], g, y)
 
 
-def walk_attention(steps, x=None, cotangent=None):
+def explain_attention(steps, x=None, cotangent=None):
     """O = softmax(Q K^T / sqrt(d)) V with Q = K = V = X; by default the three tokens of the article."""
     article = x is None
     X = parse_array("1 0; 0 1; 1 1" if article else x, "--x", axes=(2,))
@@ -181,13 +181,13 @@ def _parse_class(target):
         raise ValueError(f"--target {target!r}: expected one class, a whole number") from None
 
 
-WALKS = {
-    "softmax": walk_softmax,
-    "layer_norm": walk_layer_norm,
-    "matmul": walk_matmul,
-    "cross_entropy": walk_cross_entropy,
-    "gelu": walk_gelu,
-    "attention": walk_attention,
+WALKTHROUGHS = {
+    "softmax": explain_softmax,
+    "layer_norm": explain_layer_norm,
+    "matmul": explain_matmul,
+    "cross_entropy": explain_cross_entropy,
+    "gelu": explain_gelu,
+    "attention": explain_attention,
 }
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..autograd import PRIMITIVES, Tensor, reference, walk
+from ..autograd import PRIMITIVES, Tensor, backward, reference
 from ..checker import GradcheckError, gradient_report
 from ..mutation.rewrite import code_from, running, source_of
 from .mistakes import CHANGES
@@ -112,9 +112,9 @@ def rule_functions(name):
 
 
 def _function(name, function):
-    """A function of a primitive's module, or of the walk, which undoes broadcasting for all of them."""
+    """A function of a primitive's module, or of the backward pass, which undoes broadcasting for all of them."""
     functions = vars(sys.modules[PRIMITIVES[name].forward.__module__])
-    return functions[function] if function in functions else getattr(walk, function)
+    return functions[function] if function in functions else getattr(backward, function)
 
 
 def _example(name, seed, mutation):

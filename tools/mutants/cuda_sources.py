@@ -1,7 +1,7 @@
 """Mutants of the kernels in CUDA C++: ``python -m tools.mutants.cuda_sources [PATTERN] [--list]``.
 
-Each changes one operator or takes out one barrier; the simulator runs it on the cases of the tests. A mutant is killed
-by a result that differs from the rule's, and by what the simulator reports. Prints the survivors and the score.
+Each mutant changes one operator or removes one barrier; the simulator runs it on the cases of the tests. A mutant is
+killed if a result differs from the rule's, or if the simulator reports an error. Prints the survivors and the score.
 """
 
 import argparse

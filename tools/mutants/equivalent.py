@@ -14,41 +14,41 @@ EQUIVALENT = {
     "ops.normalization._scaled: largest = xp.maximum(magnitude(x, axes), 1)"
     "  ->  largest = xp.maximum(magnitude(x, axes), 2)": "the scale cancels",
     "kernels.cpu.layer_norm.center: np.subtract(rows, np.where(far, rows[:, 0], mean)[:, None], out=centered)"
-    "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centered)": "any element will do",
+    "  ->  np.subtract(rows, np.where(far, rows[:, 1], mean)[:, None], out=centered)": "any element can be the shift",
     "ops.linear_algebra.contract_vjp: if letter in names:  ->  if not letter in names:": (
-        "then every index goes through an identity matrix, which changes nothing"
+        "then every index is multiplied by an identity matrix, which changes nothing"
     ),
-    "ops.shape.transpose_vjp: inverse = [0] * len(axes)  ->  inverse = [1] * len(axes)": "all are overwritten",
+    "ops.shape.transpose_vjp: inverse = [0] * len(axes)  ->  inverse = [1] * len(axes)": "every element is overwritten",
 }
 
 PATTERNS = {
-    r"ops\.activations\.gelu_vjp: .*-40\), 40\)  ->  .*": "the density is 0 from a little above 38 on",
+    r"ops\.activations\.gelu_vjp: .*-40\), 40\)  ->  .*": "the density is 0 for all numbers above 38.6",
     r"ops\.arithmetic\.power_vjp_y: .*where\(at_zero, 0, out.*  ->  .*where\(at_zero, 1, out.*": (
         "its factor log(1) is 0 there"
     ),
     r"(ops|kernels\.cpu)\.(log_)?softmax\..* > 0\.5.*  ->  .* > 0\.85.*": (
         "a probability below 0.85 has lost less than three bits of its difference from 1"
     ),
-    # How work is cut changes when a number is computed, not which.
+    # The partition of the work changes the order of the computation, not its results.
     r".*: for block in row_blocks\((.*), .*\):  ->  for block in row_blocks\(\1, .*\):": (
-        "how large a block is: rows are computed one by one"
+        "the block size: rows are computed independently"
     ),
     r".*: blocks = row_blocks\((.*), .*\)  ->  blocks = row_blocks\(\1, .*\)": (
-        "how large a block is: rows are computed one by one"
+        "the block size: rows are computed independently"
     ),
-    r"kernels\.cpu\.blocks\.row_blocks: (blocks|step) = .*": "how rows are cut: they are computed one by one",
-    r"kernels\.cpu\..*: scratch = (np\.)?empty\(.*": "the scratch memory is larger than it need be",
+    r"kernels\.cpu\.blocks\.row_blocks: (blocks|step) = .*": "the block size: rows are computed independently",
+    r"kernels\.cpu\..*: scratch = (np\.)?empty\(.*": "the scratch memory is larger than necessary",
     r"kernels\.cpu\.attention\.forward: kind = .*": "short and tiled attention compute the same",
-    r"kernels\.cpu\.attention\._Call\._groups: .*": "how many heads are worked on together",
-    r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "how many heads are worked on together",
+    r"kernels\.cpu\.attention\._Call\._groups: .*": "the number of heads that are processed together",
+    r"kernels\.cpu\.attention\._Tiled\.__init__: tile = .*": "the number of heads that are processed together",
     r"kernels\.cpu\.attention\._Tiled\._tiles: seen_by_all = max.*": (
-        "the mask is put on every tile, so that the small tiles of the diagonal may begin further to the left or right"
+        "the mask is applied to every tile, so that the small tiles of the diagonal may begin at another key"
     ),
-    r"kernels\.cpu\.products\.(_pieces:|_halved:|multiply: pieces =) .*": "into how many products one is cut",
-    r"kernels\.cpu\.products\.multiply_matrices: rows, columns =.*": "into how many products one is cut",
-    r"kernels\.cpu\.products\.multiply(_matrices)?: if .*": "whether a product is cut or not it is the same",
+    r"kernels\.cpu\.products\.(_pieces:|_halved:|multiply: pieces =) .*": "the number of parts of a product",
+    r"kernels\.cpu\.products\.multiply_matrices: rows, columns =.*": "the number of parts of a product",
+    r"kernels\.cpu\.products\.multiply(_matrices)?: if .*": "a product has the same result whether it is split or not",
     r"kernels\.cpu\.embedding\.backward: if shape\[0\] <= _ONE_HOT_LARGEST_TABLE:.*": (
-        "a product with one-hot rows and a sum of sorted rows are the same"
+        "a product with one-hot rows and a sum of sorted rows give the same result"
     ),
     r"attention\.window\.Band\.__init__: block = max\(window - 1 - after, after, 1\)  ->  "
     r".*(, 2|window - 1 \+ after, after, 1|window - 1, after, 1)\)": "a block may be longer than the window",
@@ -60,27 +60,27 @@ PATTERNS = {
         "in one block, the first key may be a shared or a local one"
     ),
     r"kernels\.portable\.attention\._key_tiles: if causal and keys\.(start|stop).*": (
-        "a tile that the mask hides or shows as a whole may be computed with the mask as well"
+        "a tile in which all keys are visible, or none, can also be computed with the mask"
     ),
     r"kernels\.portable\.attention\._key_tiles: allowed = .*shape\[-[12]\] > 1.*shape\[-[12]\] > 2.*": (
-        "a tile is never shorter than 2, so that an axis of 2 is taken as a whole either way"
+        "a tile has at least 2 rows and columns, so that an axis of length 2 is never split"
     ),
-    # How memory is laid out.
-    r"(.*)reshape\(-1(.*)  ->  .*reshape\(-2\2": "NumPy takes any negative length for the one that is left over",
+    # The memory layout.
+    r"(.*)reshape\(-1(.*)  ->  .*reshape\(-2\2": "NumPy infers the length for any negative number",
     r"kernels\.cpu\.attention\.empty_in_layout_of: .*": (
-        "the order of the axes in memory, and content to be overwritten"
+        "the order of the axes in memory, and content that is overwritten"
     ),
-    r"kernels\.cpu\.attention\._Scratch\.take: return memory.*  ->  return -memory.*": "content to be overwritten",
+    r"kernels\.cpu\.attention\._Scratch\.take: return memory.*  ->  return -memory.*": "content that is overwritten",
     r"kernels\.cpu\.attention\._Tiled\.forward: weights = scratch\.take\(0,.*  ->  .*scratch\.take\(1,.*": (
-        "another of the three scratch tiles, which is free as well"
+        "another of the three scratch tiles, which is unused at that point"
     ),
-    r"kernels\.cpu\.blocks\.heads_swapped: .*": "which way through memory is taken: both compute the same",
-    r"kernels\.cpu\.rotary\._rotated: if heads_swapped\(x\):.*": "which way through memory is taken",
-    r"kernels\.cpu\.blocks\._read_only: vector\.flags\.writeable = False.*": "nobody writes to it",
+    r"kernels\.cpu\.blocks\.heads_swapped: .*": "the order of memory access: both compute the same",
+    r"kernels\.cpu\.rotary\._rotated: if heads_swapped\(x\):.*": "the order of memory access: both compute the same",
+    r"kernels\.cpu\.blocks\._read_only: vector\.flags\.writeable = False.*": "no code writes to it",
     # Numbers that are not used.
     r".*strict=True(.*)  ->  .*strict=False\1": "both have the same length",
     r".*where\(total == 0, 1, total\).*  ->  .*where\(total == 0, 2, total\).*": (
-        "where the total is 0, so is what it divides"
+        "where the total is 0, the numerator is 0 too"
     ),
     r".*where\(\w+ == -(math|xp)\.inf, 0, \w+\).*  ->  .*where\(\w+ == -(math|xp)\.inf, 1, \w+\).*": (
         "exp(-inf - 0) and exp(-inf - 1) are both 0"
@@ -99,21 +99,21 @@ PATTERNS = {
     ),
     r".*astype\(np\.intp, copy=False\)  ->  .*copy=True\)": "a copy of the ids has the same values",
     r"(ops\.losses\._kept_and_classes|kernels\.cpu\.cross_entropy\.forward): .*where\(kept, \w+, 0\).*": (
-        "the class of a place that does not count is not used (where there is no class 1, the rule runs)"
+        "the class of an ignored target is not used (if there is no class 1, the rule runs)"
     ),
     r"attention\.window\.Band\.__init__: (scores = |if scores >= ).*": "one block and several compute the same",
     r"kernels\.cpu\.embedding\.backward: starts = .*prepend=sorted_ids\[0\].*": (
-        "any number but the first id starts a run"
+        "any number other than the first id starts a run"
     ),
     r"kernels\.cpu\.linear\.backward: return .*column_sums\(g_rows\) if.*": (
-        "what a kernel leaves out, the rule computes"
+        "the rule computes the gradients that a kernel omits"
     ),
     r"kernels\.cpu\.gelu\.exact_gelu_block: np\.minimum\(square, _FIT_END, out=square\)  ->  pass": (
-        "beyond its range the polynomial grows, so that tanh is 1 there either way"
+        "outside its range the polynomial grows, so that tanh is 1 there in both cases"
     ),
-    # Thresholds of numerical care, with the same result to rounding on either side.
+    # Thresholds of numerical care, where both sides have the same result to rounding.
     r"kernels\.portable\.tiles\.dropout_factors: matrix = .*2 \*\* 32\).*  ->  .*(3 \*\* 32|2 \*\* 33)\).*": (
-        "differs from 2**32 scores a head on, more than memory holds"
+        "differs only for 2**32 or more scores per head, more than fit into memory"
     ),
 }
 

@@ -136,7 +136,9 @@ def test_a_run_emptied_during_training_is_complete_after_the_next_save(tmp_path,
         assert RunDirectory.open(tmp_path / name).config().run.steps == 15
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system tells no new path")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="no /proc/self/fd to find a moved directory"
+)
 def test_a_run_moved_during_training_is_saved_at_its_new_path(tmp_path, tiny, display):
     trainer = begin(make_config(tiny), tmp_path / "run")
 

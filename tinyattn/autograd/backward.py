@@ -1,12 +1,13 @@
-"""Backward: the traversal of the graph, from outputs to leaves, which visits each operation once.
+"""The backward pass: the traversal of the graph, from outputs to leaves, which visits each operation once.
 
 The loop takes operations from a priority queue in reverse recording order, which is a reverse topological order: when
 an operation is taken, all contributions to its cotangent have arrived. There is no recursion, so that a chain of
 100,000 operations is no problem.
 
 Ownership. The cotangent that an operation returns may be the array it was given (addition returns it twice), so it is
-*borrowed* and never written to. The sum with a second contribution is a new array, which the walk *owns*, and to which
-further contributions are added in place. Kernels return new arrays by contract, which are owned immediately.
+*borrowed* and never written to. The sum with a second contribution is a new array, which the backward pass *owns*,
+and to which further contributions are added in place. Kernels return new arrays by contract, which are owned
+immediately.
 """
 
 import heapq
@@ -21,8 +22,8 @@ from .tensor import Tensor
 
 
 def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
-    """``Tensor.backward``: accumulate gradients in the ``.grad`` of the leaves, after the walk has succeeded."""
-    gradients = walk([output], [cotangent], retain_graph, create_graph)
+    """``Tensor.backward``: accumulate gradients in the ``.grad`` of the leaves, if all of backward has succeeded."""
+    gradients = backward_pass([output], [cotangent], retain_graph, create_graph)
     for leaf in gradients:
         if leaf.grad is not None and not isinstance(leaf.grad, Tensor):
             raise TypeError(
@@ -51,11 +52,11 @@ def gradient_map(output, cotangent=None):
     >>> gradient_map((x * x).sum())[x]
     array([2., 4.], dtype=float32)
     """
-    gradients = walk([output], [cotangent], False, False)
+    gradients = backward_pass([output], [cotangent], False, False)
     return {leaf: array if owned else array.copy() for leaf, (array, owned) in gradients.items()}
 
 
-def walk(outputs, cotangents, retain_graph, create_graph, targets=None):
+def backward_pass(outputs, cotangents, retain_graph, create_graph, targets=None):
     """The gradients of the leaves, or of ``targets``, as ``{tensor: (gradient, whether it is owned)}``.
 
     Gradients are arrays, or recorded tensors with ``create_graph``. With ``targets``, only operations on a path to a

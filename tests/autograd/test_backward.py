@@ -11,7 +11,7 @@ import pytest
 import tinyattn as ta
 from tests.gradient import check_gradient
 from tinyattn.autograd import gradient_map
-from tinyattn.autograd.walk import unbroadcast
+from tinyattn.autograd.backward import unbroadcast
 
 
 @pytest.fixture
