@@ -1,7 +1,8 @@
-"""Mutants of the kernels in CUDA C++: ``python -m tools.mutants.cuda_sources [PATTERN] [--list]``.
+"""Mutation testing of the kernels in CUDA C++: ``python -m tools.mutants.cuda_sources [PATTERN] [--list]``.
 
-Each mutant changes one operator or removes one barrier; the simulator runs it on the cases of the tests. A mutant is
-killed if a result differs from the rule's, or if the simulator reports an error. Prints the survivors and the score.
+A mutant has one operator changed or one barrier removed. The simulator runs it on the cases of the tests: it is killed
+by a result that differs from the rule's, and by an error of the simulator or of the compiler. The mutants in
+``EQUIVALENT`` are not run. Prints the survivors and the score.
 """
 
 import argparse
@@ -12,12 +13,14 @@ import sys
 
 import numpy as np
 
+from tests.kernels.cuda import nvrtc
 from tests.kernels.cuda import test_simulated_kernels as cases
+from tests.kernels.cuda import test_transformer_block as blocks
 from tests.kernels.cuda import test_updates as updates
 from tinyattn.kernels.cuda import launch, simulated_kernels, simulation
 
-SECONDS = 20  # after which a mutant counts as one that does not end
-# Kernels by the file they are in: the primitives, or the tests of updates.
+SECONDS = 60  # after which a mutant counts as one that does not end
+# Kernels by the file that contains them: primitives.
 PRIMITIVES = {
     "activations.cu": ("gelu", "relu_squared"),
     "attention.cu": ("attention",),
@@ -31,6 +34,25 @@ PRIMITIVES = {
     "rotary.cu": ("rotary",),
     "softmax.cu": ("softmax",),
 }
+# Those that a transformer block runs: the blocks of the tests whose names contain one of these.
+BLOCKS = {
+    "activations.cu": ("biases",),
+    "columns.cu": ("biases",),
+    "layer_norm.cu": ("layer norm", "dropout, both"),
+    "query_key.cu": ("rotary", "normalized", "dropout, both"),
+    "residual.cu": ("dropout",),
+    "rms_norm.cu": ("rms norm",),
+}
+# Tests of single kernels at the limits of numbers.
+TESTS = {
+    "cross_entropy.cu": lambda: cases.test_cross_entropy_of_large_and_infinite_logits_is_the_rule_s(
+        "float64", draws()
+    ),
+    "layer_norm.cu": lambda: cases.test_layer_norm_is_accurate_for_rows_far_from_zero(draws()),
+    "softmax.cu": lambda: cases.test_softmax_of_masked_and_infinite_scores_is_the_rule_s(draws()),
+}
+# Kernels whose shared memory depends on what a mutant changes, for NVRTC: the one that needs most.
+COMPILED = {"attention.cu": "attention_backward_keys<double, 128>"}
 CHANGES = {
     " + ": " - ",
     " - ": " + ",
@@ -43,10 +65,26 @@ CHANGES = {
     " += ": " -= ",
     "__syncthreads();": ";",
 }
+# Mutants that compute the same, by file and changed line, each with the reason.
+EQUIVALENT = {
+    r"attention\.cu: .*FITTING <= 32 \?": "the same minimum",
+    r"attention\.cu: .*d <= Shape<HEAD_DIM>::WIDTH": "the column beyond is not below the width, and not stored",
+    r"attention\.cu: return score >= largest_finite": "the same for the largest number itself",
+    r"attention\.cu: int end = .*keys \+ keys \+ queries\)": "tiles that no query sees are computed, not skipped",
+    r"attention\.cu: int begin = .*(/ S::ROWS|\(keys \+ queries\))": "tiles that see no key are computed, not skipped",
+    r"attention\.cu: for \(int first = 0; first <= end": "one more tile, which no query sees",
+    r"clipping\.cu: .*factor <= 1": "the factor 1 either way",
+    r"rotary\.cu: .*/ direction;": "the direction is 1 or -1",
+}
+
+
+def draws():
+    """Random numbers, the same for every mutant."""
+    return np.random.default_rng(0)
 
 
 def mutants(file):
-    """``(line, text of the whole source)`` for every change of a file."""
+    """Yield ``(description, source)`` for every change of a file."""
     text = (launch.SOURCES / file).read_text()
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
@@ -60,9 +98,15 @@ def mutants(file):
                 yield f"{file}:{number + 1}: {changed.strip()}", "".join(mutated)
 
 
+def reason_of(description):
+    """Why a mutant is equivalent, or None."""
+    key = re.sub(r":\d+:", ":", description, count=1)
+    return next((reason for known, reason in EQUIVALENT.items() if re.match(known, key)), None)
+
+
 @contextlib.contextmanager
 def in_place_of(file, text):
-    """Let the launcher find ``text`` where it looks for a source."""
+    """Make ``text`` the source of ``file`` for the launcher."""
     original = launch.source
 
     def source(name):
@@ -78,18 +122,17 @@ def in_place_of(file, text):
 
 
 def check(file):
-    """Run the cases of a file's kernels; raises where one fails."""
+    """Run the cases of a file's kernels; raises an exception if one fails."""
     for name in PRIMITIVES.get(file, ()):
         for parameter in cases.SHORT:
             of, case = parameter.values
             if of == name:
-                random = np.random.default_rng(0)
-                arrays = case.draw(random, "float64")
-                for layout in (arrays, [cases.strided(array) for array in arrays]):
-                    with simulated_kernels():
-                        if cases.accepts(name, "simulated", layout, case.parameters):
-                            g = cases.cotangent(random, "float64")
-                            cases.compare(name, "simulated", case, layout, "float64", g)
+                check_case(name, case)
+    for name, options in blocks.BLOCKS.items():
+        if any(part in name for part in BLOCKS.get(file, ())):
+            blocks.compare(options)
+    if file in TESTS:
+        TESTS[file]()
     if file not in PRIMITIVES:
         for name in updates.OPTIMIZERS:
             if name.startswith(file.removesuffix(".cu")):
@@ -97,10 +140,24 @@ def check(file):
         if file == "clipping.cu":
             for most in (0.5, 1e6):
                 updates.test_clipping_on_kernels_equals_that_on_the_cpu(most, "float64")
+    if file in COMPILED and nvrtc.find():
+        nvrtc.compile_for(simulation.source(file), [COMPILED[file]], launch.ARCHITECTURES[0])
+
+
+def check_case(name, case):
+    """Compare a kernel with its rule, on arrays in order in memory and, if it accepts them, on others."""
+    random = draws()
+    arrays = case.draw(random, "float64")
+    g = cases.cotangent(random, "float64")
+    with simulated_kernels():
+        cases.compare(name, "simulated", case, arrays, "float64", g)
+        views = [cases.strided(array) for array in arrays]
+        if cases.accepts(name, "simulated", views, case.parameters):
+            cases.compare(name, "simulated", case, views, "float64", g)
 
 
 def verdict_on(file, text):
-    """Why a mutant is killed, or None; in a process of its own, as it may not end, or end the process."""
+    """Why a mutant is killed, or None; in its own process, because it may not end, or end the process."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
@@ -130,20 +187,24 @@ def main():
         prog="python -m tools.mutants.cuda_sources", description=__doc__
     )
     parser.add_argument("pattern", nargs="?", default="", help="only files with this in their name")
-    parser.add_argument("--list", action="store_true", help="print every mutant and its end")
+    parser.add_argument("--list", action="store_true", help="print the verdict on every mutant")
     options = parser.parse_args()
-    killed = total = 0
+    killed = total = equivalent = 0
     for path in sorted(launch.SOURCES.glob("*.cu")):
         if options.pattern not in path.name:
             continue
         check(path.name)
         for name, text in mutants(path.name):
-            total += 1
-            verdict = verdict_on(path.name, text)
+            reason = reason_of(name)
+            equivalent += reason is not None
+            total += reason is None
+            verdict = None if reason else verdict_on(path.name, text)
             killed += verdict is not None
-            if options.list or verdict is None:
-                print(f"{name}\n    {verdict or 'SURVIVES'}", flush=True)
-    print(f"{killed} of {total} mutants killed, {100 * killed / max(total, 1):.1f} %")
+            if options.list or not (verdict or reason):
+                end = verdict or (f"equivalent: {reason}" if reason else "SURVIVES")
+                print(f"{name}\n    {end}", flush=True)
+    print(f"{killed} of {total} mutants killed, {equivalent} equivalent")
+    return killed < total
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from tests.kernels.test_kernels_equal_rules import (
     CASES,
     Case,
     accepts,
+    booleans,
     compare,
     draw_like,
     ids,
@@ -38,11 +39,23 @@ MORE = {
         Case("a block a row", (3, 600), (600,), axes=(-1,), eps=1e-5),
     ],
     "softmax": [Case("four numbers a thread", (5, 99)), Case("a block a row", (3, 600))],
-    "cross_entropy": [Case("a block a row", (3, 1100), ids((3,), 1100))],
+    "cross_entropy": [
+        Case("four classes a thread", (5, 99), ids((5,), 99)),
+        Case("a block a row", (3, 1100), ids((3,), 1100)),
+    ],
     "attention": [
         Case(f"head_dim {size}", *[(1, 2, 40, size)] * 3, None, causal=causal, scale=0.2)
         for size in (16, 24, 32, 64, 96, 128)
         for causal in (False, True)
+    ]
+    + [
+        Case(
+            "mask of queries",
+            *[(2, 3, 40, 8)] * 3,
+            booleans((2, 3, 40, 1)),
+            causal=False,
+            scale=0.3,
+        )
     ],
     "gelu": [
         Case("exact", (3, 5), approximate="none"),
@@ -52,7 +65,10 @@ MORE = {
     "dropout": [Case("two blocks", (5, 99), p=0.4, key=77)],
     "rotary": [Case("four blocks", (2, 3, 37, 8), (37, 4), (37, 4))],
     "linear": [Case("two blocks", (7, 6), (6, 99), (99,))],
-    "embedding": [Case("two blocks", ids((9,), 5), (5, 70))],
+    "embedding": [
+        Case("two blocks", ids((9,), 5), (5, 70)),
+        Case("two blocks of ids", ids((300,), 5), (5, 3)),
+    ],
 }
 
 
@@ -123,11 +139,35 @@ def test_softmax_of_masked_and_infinite_scores_is_the_rule_s(random):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
 
-def test_layer_norm_is_accurate_for_rows_far_from_zero():
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_cross_entropy_of_large_and_infinite_logits_is_the_rule_s(dtype, random):
+    logits = (500 * random.standard_normal((6, 99))).astype(dtype)
+    logits[0, 5:] = -np.inf
+    logits[1, :70] = -np.inf  # all that some threads read
+    logits[2, 9] = np.inf
+    targets = np.array([3, 80, 9, 0, 98, -100])
+    results = []
+    for device in ("strict", "cpu"):
+        x = ta.tensor(logits, requires_grad=True, device=device)
+        with simulated_kernels() if device == "strict" else ta.reference():
+            loss = ta.cross_entropy(x, ta.tensor(targets, device=device), reduction="none")
+            loss.backward(ta.tensor(np.arange(1.0, 7.0), dtype=dtype, device=device))
+        results.append((loss.numpy(), x.grad.numpy()))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_layer_norm_is_accurate_for_rows_far_from_zero(random):
     x = (10000 + np.arange(40) * 1e-3).astype(np.float32)[None].repeat(3, 0)
+    g = random.standard_normal(x.shape).astype(np.float32)
     with simulated_kernels():
-        found = ta.layer_norm(ta.tensor(x, device="strict"), 40).numpy()
+        t = ta.tensor(x, requires_grad=True, device="strict")
+        y = ta.layer_norm(t, 40)
+        y.backward(ta.tensor(g, device="strict"))
     exact = x.astype(np.float64)
     exact = exact - exact.mean(-1, keepdims=True)
-    exact /= np.sqrt((exact * exact).mean(-1, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(found, exact, atol=1e-6)
+    sigma = np.sqrt((exact * exact).mean(-1, keepdims=True) + 1e-5)
+    z = exact / sigma
+    np.testing.assert_allclose(y.numpy(), z, atol=1e-6)
+    dx = (g - g.mean(-1, keepdims=True) - z * (g * z).mean(-1, keepdims=True)) / sigma
+    np.testing.assert_allclose(t.grad.numpy(), dx, rtol=0, atol=1e-5 * np.abs(dx).max())

@@ -109,8 +109,19 @@ def test_an_index_that_is_off_by_one_is_found():
 
 
 def test_an_index_out_of_shared_memory_is_found():
-    with pytest.raises(KernelError, match="part"):
+    with pytest.raises(KernelError, match=r"uses the index 63 of an array of type '.*\[63\]'"):
         run(planted(REVERSE, "part[64]", "part[63]"))
+
+
+def test_an_index_out_of_an_array_of_a_thread_s_own_is_found():
+    text = planted(
+        REVERSE,
+        "if (i < size) y[i] = ",
+        "Number own[3];\n    for (int n = 0; n < 3; n++) own[n] = n;\n    if (i < size) y[i] = own[i % 3] + ",
+    )
+    run(text)
+    with pytest.raises(KernelError, match=r"thread 0 of block 0 uses the index 3 of an array"):
+        run(planted(text, "n < 3", "n <= 3"))
 
 
 def test_shared_memory_that_nobody_has_written_is_found():

@@ -12,7 +12,14 @@ from tinyattn.optim.clipping import clip_arrays
 
 need_compiler()
 
-SHAPES = {"wide": (8, 24), "tall": (24, 8), "square": (9, 9), "again": (8, 24), "vector": (5,)}
+SHAPES = {
+    "wide": (8, 24),
+    "tall": (24, 8),
+    "square": (9, 9),
+    "again": (8, 24),
+    "several blocks": (20, 30),
+    "vector": (5,),
+}
 OPTIMIZERS = {
     "adamw": lambda p: ta.optim.AdamW(p, lr=0.1, betas=(0.8, 0.9), weight_decay=0.3),
     "muon": lambda p: ta.optim.Muon(p, lr=0.1, weight_decay=0.2),

@@ -30,7 +30,7 @@ _FLAGS = (
     "-std=c++17 -O1 -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-tree-loop-distribute-patterns"
 ).split()
 # The calls before each access; the simulator answers them, and not the library that they are made for.
-_CHECKED = ("-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
+_CHECKED = ("-fsanitize=thread,bounds", "--param", "tsan-instrument-func-entry-exit=0")
 _GUARD = 1 << 12  # bytes around each array that belong to none
 _lock = threading.Lock()  # the simulator runs one launch at a time
 

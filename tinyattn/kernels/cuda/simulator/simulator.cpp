@@ -5,8 +5,9 @@
 // wrote it and who read it since, and at which barrier. Two accesses, one of them a write, are a race unless one
 // thread made both, or both are of one block with a barrier in between: whatever order the fibers happen to run in.
 //
-// Reported besides: an access outside the arrays that a kernel was given, a read of shared memory that was never
-// written, and a barrier or a shuffle that not all threads reach. After the first report the launch is given up.
+// Also reported: an access outside the arrays that a kernel was given, an index outside an array of its own (which
+// -fsanitize=bounds checks), a read of shared memory that was never written, and a barrier or a shuffle that not all
+// threads reach. The launch stops at the first report.
 
 #include <sys/mman.h>
 
@@ -429,4 +430,23 @@ void __tsan_write_range(void *p, size_t size) { check(p, size, true, PLACE); }
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
+}
+
+// ---- the call that g++ puts before an index outside an array that the kernel declares
+
+struct TypeDescriptor {  // as g++ lays it out, with the next
+    uint16_t kind, info;
+    char name[1];
+};
+struct OutOfBounds {
+    const char *file;
+    uint32_t line, column;
+    const TypeDescriptor *array_type, *index_type;
+};
+
+extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index) {
+    if (running < 0) return;
+    fail(-1, nullptr, "%s:%u: thread %d of block %u uses the index %lld of an array of type %s", data->file, data->line,
+         running, block_number, (long long)index, data->array_type->name);
+    stop_if_failed();
 }
