@@ -10,6 +10,7 @@ import contextlib
 import multiprocessing
 import re
 import sys
+import time
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from tests.kernels.cuda import test_transformer_block as blocks
 from tests.kernels.cuda import test_updates as updates
 from tinyattn.kernels.cuda import launch, simulated_kernels, simulation
 
-SECONDS = 60  # after which a mutant counts as one that does not end
+# A mutant counts as one that does not end after so many times the time of the original, and some seconds to compile.
+TIMES, SECONDS = 5, 10
 # Kernels by the file that contains them: primitives.
 PRIMITIVES = {
     "activations.cu": ("gelu", "relu_squared"),
@@ -156,8 +158,12 @@ def check_case(name, case):
             cases.compare(name, "simulated", case, views, "float64", g)
 
 
-def verdict_on(file, text):
-    """Why a mutant is killed, or None; in its own process, because it may not end, or end the process."""
+def verdict_on(file, text, seconds):
+    """Why a mutant is killed, or None; in its own process, because it may not end, or end the process.
+
+    Args:
+        seconds: after which it counts as one that does not end.
+    """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
@@ -174,7 +180,7 @@ def verdict_on(file, text):
     process.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(SECONDS) else "does not end"
+        return receiver.recv() if receiver.poll(seconds) else "does not end"
     except EOFError:
         return "ends the process"
     finally:
@@ -193,12 +199,14 @@ def main():
     for path in sorted(launch.SOURCES.glob("*.cu")):
         if options.pattern not in path.name:
             continue
+        began = time.monotonic()
         check(path.name)
+        seconds = SECONDS + TIMES * (time.monotonic() - began)
         for name, text in mutants(path.name):
             reason = reason_of(name)
             equivalent += reason is not None
             total += reason is None
-            verdict = None if reason else verdict_on(path.name, text)
+            verdict = None if reason else verdict_on(path.name, text, seconds)
             killed += verdict is not None
             if options.list or not (verdict or reason):
                 end = verdict or (f"equivalent: {reason}" if reason else "SURVIVES")

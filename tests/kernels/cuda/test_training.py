@@ -77,6 +77,12 @@ def test_the_host_waits_for_nothing_in_a_step():
         assert "read" not in launches_of_a_step(**options)
 
 
+def test_in_float16_the_host_waits_once_in_a_step():
+    """For the norm of the gradients: if it is not finite, there is no update."""
+    launches = launches_of_a_step(precision="float16")
+    assert launches.count("read") == 1 and launches.index("read") > launches.index("clip_factor")
+
+
 def test_a_block_takes_so_many_launches_a_step():
     """Forward, backward and update together; what does not grow with the layers is not counted."""
     counts = {}
@@ -138,18 +144,21 @@ def test_the_same_step_gives_the_same_bits():
         np.testing.assert_array_equal(states[1][name], array)
 
 
-def test_a_run_is_saved_on_the_device_and_goes_on_on_the_cpu(tmp_path):
+def test_a_run_is_saved_on_one_device_and_continued_on_another(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("to be, or not to be: that is the question. " * 40)
     options = {"steps": 4, "evaluate_every": 2, "sample_every": 4, "sample_length": 5}
     options = {**SMALL, **options, "data": str(text), "evaluate_characters": 100}
     ended = {}
-    for device in ("strict", "cpu"):
-        with simulated_kernels():
-            config = make_config(options, device=device, stop_after=2)
-            assert not begin(config, tmp_path / device).train()
-        assert load_run(tmp_path / device).model.device == "cpu"
-        assert resume(tmp_path / device, {"device": "cpu"}).train()
-        ended[device] = load_run(tmp_path / device).model.state_dict()
-    for name, array in ended["cpu"].items():
-        np.testing.assert_allclose(ended["strict"][name], array, rtol=0, atol=1e-5, err_msg=name)
+    for first, second in (("strict", "cpu"), ("cpu", "strict"), ("cpu", "cpu")):
+        run = tmp_path / f"{first}_{second}"
+        with simulated_kernels(), recorded_launches() as launches:
+            assert not begin(make_config(options, device=first, stop_after=2), run).train()
+            assert load_run(run).model.device == "cpu"
+            assert resume(run, {"device": second}).train()
+        assert ("attention_forward" in launches) == ("strict" in (first, second))
+        ended[first, second] = load_run(run).model.state_dict()
+    expected = ended.pop(("cpu", "cpu"))
+    for found in ended.values():
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-5, err_msg=name)
