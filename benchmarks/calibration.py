@@ -3,8 +3,10 @@
 A draw is a rule of the library, one of its cases, a random point, a scale from 1e-8 to 1e8 for each input, and one
 random element. The checker judges the gradient of the rule there, which is right, and then the same gradient with that
 element wrong by a relative 1e-6 to 1. Counted are right gradients called wrong (false alarms) and wrong ones called
-right (misses). Draws are left out where the function or the element's derivative is not finite. Elements below ten
-times the rounding error of the gradient of their argument are counted separately: they cannot be distinguished from 0.
+right (misses). Draws are left out where the function or the element's derivative is not finite. Two groups of elements
+are counted separately: those below ten times the largest rounding error in the gradient of their argument, and, of
+these, those below ten times their own rounding error. The latter consist of rounding errors: an error that is planted
+there is within the accuracy of the right gradient, which may be called right.
 """
 
 import contextlib
@@ -38,7 +40,8 @@ class Draw:
         right: the verdict on the right gradient, or "kink".
         wrong: the verdict on the wrong one; None where the element is zero, so that no relative error exists.
         error: the relative error of the wrong gradient.
-        is_rounding: whether the element is below ten times the rounding error of the gradient.
+        group: "visible", "small" (below ten times the largest rounding error in the argument's gradient), or "rounding"
+            (below ten times its own rounding error).
         bars: the error of the right gradient in error bars.
     """
 
@@ -46,7 +49,7 @@ class Draw:
     right: str
     wrong: str | None = None
     error: float = 0.0
-    is_rounding: bool = False
+    group: str = "visible"
     bars: float = 0.0
 
 
@@ -100,8 +103,11 @@ def _judge(what, problem, random):
     drawn = Draw(what, judged.verdict if judged else "kink", bars=judged.bars if judged else 0.0)
     if truth and judged:
         drawn.error = float(10.0 ** random.uniform(-6, 0) * random.choice([-1.0, 1.0]))
-        rounding = float(np.max(noise.gradients[position]))
-        drawn.is_rounding = abs(truth) < 10 * rounding
+        rounding = noise.gradients[position]
+        if abs(truth) <= 10 * rounding[index]:
+            drawn.group = "rounding"
+        elif abs(truth) < 10 * float(np.max(rounding)):
+            drawn.group = "small"
         wrong = list(analytic)
         wrong[position] = analytic[position].copy()
         wrong[position][index] *= 1 + drawn.error
@@ -113,15 +119,18 @@ def _judge(what, problem, random):
 def table(draws):
     """The counts as rows of text."""
     right = Counter(d.right for d in draws)
-    wrong = Counter(d.wrong for d in draws if d.wrong and not d.is_rounding)
-    rounding = Counter(d.wrong for d in draws if d.wrong and d.is_rounding)
+    wrong = {
+        group: Counter(d.wrong for d in draws if d.wrong and d.group == group)
+        for group in ("visible", "small", "rounding")
+    }
     verdicts = (RIGHT, WRONG, CANNOT_TELL, "kink")
     rows = [f"| {'gradient':42s} | draws | " + " | ".join(f"{v:>11s}" for v in verdicts) + " |"]
     rows.append("|---|---|---|---|---|---|")
     for label, counts in (
         ("right", right),
-        ("one element wrong by 1e-6 to 1", wrong),
-        ("the same, in an element of rounding error", rounding),
+        ("one element wrong by 1e-6 to 1", wrong["visible"]),
+        ("the same, in a small element", wrong["small"]),
+        ("the same, in an element of rounding errors", wrong["rounding"]),
     ):
         cells = " | ".join(f"{counts[v]:11d}" for v in verdicts)
         rows.append(f"| {label:42s} | {sum(counts.values()):5d} | {cells} |")
@@ -142,14 +151,14 @@ def run(quick=False):
     misses = [d for d in draws if d.wrong == RIGHT]
     for label, cases in (("false alarm", alarms), ("miss", misses)):
         for d in cases[:20]:
-            print(f"{label}: {d.what}, error {d.error:.2g}, rounding {d.is_rounding}")
+            print(f"{label}: {d.what}, error {d.error:.2g}, {d.group}")
     largest = max(d.bars for d in draws if d.right == RIGHT)
     print(f"right gradients are up to {largest:.2g} error bars off")
     return {
         "draws": len(draws),
         "false_alarms": len(alarms),
-        "misses": len([d for d in misses if not d.is_rounding]),
-        "misses_in_rounding": len([d for d in misses if d.is_rounding]),
+        "misses": len([d for d in misses if d.group != "rounding"]),
+        "misses_in_rounding": len([d for d in misses if d.group == "rounding"]),
         "right": dict(Counter(d.right for d in draws)),
         "wrong": dict(Counter(d.wrong for d in draws if d.wrong)),
         "largest_error_in_bars": largest,

@@ -36,6 +36,22 @@ def test_a_right_gradient_takes_at_most_40_evaluations(size, random):
         assert report.verdict == "right" and report.evaluations <= 40
 
 
+def test_a_network_with_many_kinks_is_right(random):
+    def forward(x, w, v):
+        return np.maximum(x @ w, 0) @ v
+
+    def backward(g, x, w, v):
+        hidden = x @ w
+        scores = g @ v.T * (hidden > 0)
+        return scores @ w.T, x.T @ scores, np.maximum(hidden, 0).T @ g
+
+    for seed in range(3):
+        w, v = random.standard_normal((2, 50, 50)) / 7
+        inputs = [random.standard_normal((64, 50)), w, v]
+        report = gradient_report((forward, backward), inputs, mode="fast", seed=seed)
+        assert report.verdict == "right" and report.evaluations <= 40
+
+
 def test_one_element_of_a_million_wrong_by_a_thousandth_of_the_rms_is_found(random):
     x = random.standard_normal(MILLION)
     report = check((np.sin, wrong_at({543_210: 1e-3})), x)

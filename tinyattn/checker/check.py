@@ -240,7 +240,7 @@ def _first_order(problem, cotangents, settings, base, evaluations_before, redraw
     _assert_shapes(problem, returned)
     # Copies: a backward pass may write its next gradients into the arrays that it returned.
     analytic = [None if gradient is None else gradient.copy() for gradient in returned]
-    spent = problem.evaluations - evaluations_before + 1  # one more in findings_of
+    spent = problem.evaluations - evaluations_before + 2  # in findings_of, and for the operations
     reports = _measured(problem, cotangents, settings, base, analytic, spent, redraw)
     return reports, findings_of(problem, cotangents, returned, analytic)
 

@@ -30,7 +30,8 @@ from .settings import LISTED, generator
 
 MAX_EVALUATIONS = 40
 _LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
-_FIRST = 2.0**-15
+# Steps of the first differences: for smooth functions, and for functions with kinks, which few elements then cross.
+_FIRST = (2.0**-15, 2.0**-22)
 # Relative, of the slope: detects one element in a million that is wrong by a thousandth.
 _RESOLUTION = 1e-7
 _SAMPLE = 12  # elements, to estimate how many are wrong
@@ -85,8 +86,10 @@ class _Directions:
             np.zeros(argument.shape) if gradient is None else gradient
             for argument, gradient in zip(problem.arguments, analytic, strict=True)
         ]
-        self._noise = Noise(problem, cotangents, base, analytic, samples=1)
-        self._first_step = _LARGEST
+        self._noise = Noise(problem, cotangents, base, analytic)
+        self._first_move = (
+            math.inf
+        )  # the first step of the next ladder, times the scale of its direction
 
     def reports(self, evaluations):
         size = sum(gradient.size for gradient in self._gradients)
@@ -97,10 +100,11 @@ class _Directions:
         with np.errstate(all="ignore"):
             directions = list(self._directions())
             judged = self._by_first_differences(directions)  # (direction, element, ladder)
-            if judged is None:
-                self._noise.outputs  # noqa: B018  (measured now, within the budget)
+            if len(judged) < len(directions):
+                if not self._still_right(judged):
+                    judged = []
                 left = evaluations - (self._problem.evaluations - spent)
-                judged = self._by_ladders(directions, left // 2, reports)
+                judged = self._by_ladders(directions, judged, left // 2, reports)
             self._conclude(reports, judged)
         return reports
 
@@ -142,35 +146,57 @@ class _Directions:
         return self._problem.line_along(entries, self._cotangents, self._base, errors, moving)
 
     def _by_first_differences(self, directions):
-        """The result of each direction from one difference, if that suffices for all of them; else None."""
+        """The results of the directions from one difference each, up to the first for which that does not suffice."""
         if self._settings.tolerances is not None or self._settings.curves:
-            return None
-        errors, judged = half_ulps(self._base, self._cotangents), []
+            return []
+        errors, judged, steps = half_ulps(self._base, self._cotangents), [], _FIRST
         for number, direction in enumerate(directions):
-            scale, step = direction.scale, _FIRST
+            scale = direction.scale
             if not scale > 0:
-                return None
+                break
+            limit = self._limit(number, direction)
+            # Smaller entries allow a larger step.
+            growth = min(max(directions[0].scale / scale, 1.0), _LARGEST / _FIRST[0])
             line = self.line(direction.entries, errors, UNIT_ROUNDOFF * scale)
-            numeric, left, right, rounding = line.slopes(step)
-            bend = abs(right - left)
-            # The truncation error h^2 D3 f / 6, with the third derivative estimated by (D2 f)^2 / D f.
-            bar = max(abs(numeric - direction.slope), 2 * rounding + bend * (bend / scale) / 6)
-            limit = _RESOLUTION * scale
-            if number:
-                limit = min(limit, 1e-6 * direction.least)
-            if not (bend <= BEND * scale and BARS * bar <= limit):
-                return None
+            for first in steps:
+                step = first * 2.0 ** math.floor(math.log2(growth))
+                numeric, left, right, rounding = line.slopes(step)
+                bend = abs(right - left)
+                # The truncation error h^2 D3 f / 6, with the third derivative estimated by (D2 f)^2 / D f.
+                bar = 2 * rounding + bend * (bend / scale) / 6
+                bar = max(abs(numeric - direction.slope), bar)
+                if bend <= BEND * scale and BARS * bar <= limit:
+                    break
+            else:
+                break
+            steps = (first,)
             element = Element(None, direction.slope, numeric, bar, BARS * bar)
             ladder = Ladder([step], [numeric], [rounding], [left], [right], numeric, bar, step)
             judged.append((direction, element, ladder))
         return judged
 
-    def _by_ladders(self, directions, rows, reports):
-        """The result of each direction from a ladder, with ``rows`` rows in all; adds kinks to the reports."""
-        judged = []
-        for number, direction in enumerate(directions):
-            left = len(directions) - number - 1
-            element, ladder, kink = self._along(direction, max(4, rows - 4 * left))
+    def _limit(self, number, direction):
+        """The largest error of a slope that the direction may have to be conclusive; see ``_summarize``."""
+        limit = _RESOLUTION * direction.scale
+        return min(limit, 1e-6 * direction.least) if number else limit
+
+    def _still_right(self, judged):
+        """Whether the results of first differences are conclusive with the rounding error as measured."""
+        error = self._noise.output_errors.of_difference()
+        return all(
+            BARS * error / ladder.step <= self._limit(number, direction)
+            for number, (direction, _, ladder) in enumerate(judged)
+        )
+
+    def _by_ladders(self, directions, judged, rows, reports):
+        """The results of all directions after those in ``judged`` from ladders with ``rows`` rows in all; adds kinks to
+        the reports."""
+        judged = list(judged)
+        for number in range(len(judged), len(directions)):
+            direction = directions[number]
+            least = 3 * (len(directions) - number - 1)
+            limit = self._limit(number, direction)
+            element, ladder, kink = self._along(direction, limit, max(3, rows - least))
             rows -= len(ladder.steps)
             if kink is None:
                 judged.append((direction, element, ladder))
@@ -179,8 +205,11 @@ class _Directions:
                     report.kinks.append(kink)
         return judged
 
-    def _along(self, direction, rows):
-        """``(element, ladder, kink)`` of one direction, with at most ``rows`` rows of the ladder."""
+    def _along(self, direction, limit, rows):
+        """``(element, ladder, kink)`` of one direction, with at most ``rows`` rows of the ladder.
+
+        It stops where the gradient is right and the error of the slope is at most ``limit``.
+        """
         slope, scale = direction.slope, direction.scale
         deviations = zip(self._noise.gradients, direction.entries, strict=True)
         rounding = math.hypot(*(contraction(t, part)[1] for t, part in deviations))
@@ -194,9 +223,13 @@ class _Directions:
             return judge.verdict(None, slope, numeric, bar, rounding, bar if is_zero else 0.0)
 
         def accepts(numeric, bar):
-            return verdict(numeric, bar).verdict == RIGHT
+            element = verdict(numeric, bar)
+            return element.verdict == RIGHT and (
+                self._settings.tolerances or element.allowed <= limit
+            )
 
-        largest = min(_LARGEST, self._first_step)
+        largest = min(_LARGEST, self._first_move / (scale or 1.0))
+        largest = max(2.0 ** math.floor(math.log2(largest)), _SMALLEST)
         smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
         ladder = slope_of(line, largest, smallest, accepts)
         element = verdict(ladder.slope, ladder.error_bar)
@@ -204,7 +237,8 @@ class _Directions:
             ladder.error_bar = widened_bar(line, ladder)
             element = verdict(ladder.slope, ladder.error_bar)
         # The next direction starts near the step where this one was right, or at its last step.
-        self._first_step = 16 * ladder.step if element.verdict == RIGHT else ladder.steps[-1]
+        step = 16 * ladder.step if element.verdict == RIGHT else ladder.steps[-1]
+        self._first_move = step * (scale or 1.0)
         kink = kink_at(ladder)
         if kink is not None and element.verdict != RIGHT:
             left, right, error = kink

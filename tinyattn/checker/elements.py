@@ -247,8 +247,9 @@ class Elements:
         return slope_of(line, size / 4, self._smallest_step(index))
 
     def _least_bar(self, index):
-        """The error bar from rounding alone, for a step as large as the element."""
-        return self._noise.output_errors.of_difference() / self._size(index)
+        """The error bar from rounding alone, for a step as large as the element, or as the largest if all are small."""
+        size = min(self._size(index), self._typical)
+        return self._noise.output_errors.of_difference() / size
 
     def _record(self, element, ladder=None):
         report = self._report

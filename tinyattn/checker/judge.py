@@ -9,8 +9,8 @@ With the error bar b of the numeric derivative n and the rounding error t of the
     cannot tell  otherwise: a relative error of 1e-6 would not be seen.
 
 An element is zero to rounding if a and n are within 8 b of zero, b is at most the error bar of a step of 1e-4 of the
-element's size, and a is 0 or at most ten times the largest t. A larger small number, as the gradient of a saturated
-tanh, is inconclusive.
+element's size, and a is at most 10 t: then a consists of rounding errors, as the gradient of a bias of keys, or is 0. A
+small number that the backward pass computes more accurately, as the gradient of a saturated tanh, is inconclusive.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 6 b above it.
@@ -76,12 +76,12 @@ class Judge:
             if element.error <= 10 * self.rounding:
                 element.verdict = CANNOT_TELL
                 element.reason = _reason(element, 10 * self.rounding)
-        elif not self._resolved(element, least_bar):
+        elif not self._resolved(element, rounding, least_bar):
             element.verdict = CANNOT_TELL
             element.reason = _reason(element, 3 * rounding)
         return element
 
-    def _resolved(self, element, least_bar):
+    def _resolved(self, element, rounding, least_bar):
         allowed, size = element.allowed, abs(element.numeric)
         if allowed <= max(RESOLUTION * size, self.of_scale * self.scale):
             return True
@@ -89,7 +89,7 @@ class Judge:
         return (
             max(size, analytic) <= BARS * element.error_bar
             and element.error_bar <= 1e4 * least_bar
-            and analytic <= 10 * self.rounding
+            and analytic <= 10 * rounding
         )
 
 
