@@ -6,10 +6,12 @@ products or in another module, runs the new code inside the block.
 
 import ast
 import contextlib
+import functools
 import inspect
 import textwrap
 
 
+@functools.cache
 def source_of(function):
     """The source of a function from its ``def`` on, without decorators and indentation."""
     source = textwrap.dedent(inspect.getsource(function))
