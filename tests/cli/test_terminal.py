@@ -221,3 +221,14 @@ def test_other_programs_keep_their_handler_of_sigint():
 
 def _root():
     return str(Path(__file__).resolve().parents[2])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("words", ["explain softmax", "sample RUN --length 3"])
+def test_a_closed_output_is_not_an_error(trained, words):
+    shell = f"{sys.executable} -m tinyattn {words.replace('RUN', str(trained))} >&-"
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        ["sh", "-c", shell], env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

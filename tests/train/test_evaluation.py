@@ -14,7 +14,7 @@ from tinyattn.train.session import begin, resume
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 
-from .test_resume import assert_equal_to_the_bit
+from .test_session import assert_equal_to_the_bit
 
 
 def model_of(vocabulary_size=7):
@@ -136,3 +136,45 @@ def test_the_report_contains_the_number_of_evaluated_characters(tmp_path, tiny):
     report = trainer.evaluate()
     assert (report.characters, report.validation_characters) == (40, 98)
     assert math.isfinite(report.validation_loss)
+
+
+def test_an_encoders_evaluation_masks_the_same_characters_each_time(tmp_path, tiny):
+    trainer = begin(make_config(tiny, model="encoder"), tmp_path / "run")
+    assert trainer.evaluate().validation_loss == trainer.evaluate().validation_loss
+
+
+def test_an_evaluation_does_not_depend_on_the_number_of_workers(
+    tmp_path, tiny, monkeypatch, executor_of
+):
+    monkeypatch.setattr("tinyattn.train.evaluation.CHARACTERS_AT_ONCE", 16)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    ids = trainer.dataset.validation
+    alone = evaluate(trainer.model, ids, 8)
+    for processes in (False, True):
+        workers = executor_of(trainer.model, 3, processes)
+        assert evaluate(trainer.model, ids, 8, executor=workers) == alone
+
+
+def test_evaluation_covers_the_text_once_and_restores_the_mode(tmp_path, tiny, monkeypatch):
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    model, ids = trainer.model, trainer.dataset.validation
+    model.blocks[0].eval()  # a part that the user froze stays so
+    modes = [module.training for module in model.modules()]
+    full = evaluate(model, ids, 8)
+    assert [module.training for module in model.modules()] == modes
+    assert trainer.model.blocks[1].dropout.training
+    assert evaluate(model, ids, 8) == full  # no dropout: the same again
+
+    # The loss of one window after the other, the short one at the end included.
+    model.eval()
+    total = 0.0
+    for start in range(0, len(ids) - 1, 8):
+        window = ids[start : start + 9].astype(np.int64)
+        total += model.loss(window[None, :-1], window[None, 1:]).item() * (len(window) - 1)
+    assert full == pytest.approx(total / (len(ids) - 1), rel=1e-5)
+
+    model.train()
+    monkeypatch.setattr(model, "loss", lambda ids, targets: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        evaluate(model, ids, 8)
+    assert all(module.training for module in model.modules())

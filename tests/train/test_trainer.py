@@ -8,13 +8,11 @@ import os
 import numpy as np
 import pytest
 
-from tinyattn.data import CharVocabulary, InputError
-from tinyattn.models import GPT, GPTConfig
-from tinyattn.train.build import build_optimizers
+from tinyattn.data import CharVocabulary
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
 from tinyattn.train.reports import DisplayError
-from tinyattn.train.session import begin, load_run, new_directory, resume
+from tinyattn.train.session import begin, load_run, resume
 from tinyattn.train.storage.metrics import QUANTITIES, read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import NonFiniteError, snapshot_steps
@@ -59,31 +57,6 @@ def test_an_untrained_model_has_the_loss_of_uniform_predictions(tmp_path, tiny):
     trainer = begin(make_config(tiny), tmp_path / "run")
     uniform = math.log(len(trainer.dataset.vocabulary))
     assert trainer.evaluate().validation_loss == pytest.approx(uniform, rel=0.02)
-
-
-def test_evaluation_covers_the_text_once_and_restores_the_mode(tmp_path, tiny, monkeypatch):
-    trainer = begin(make_config(tiny), tmp_path / "run")
-    model, ids = trainer.model, trainer.dataset.validation
-    model.blocks[0].eval()  # a part that the user froze stays so
-    modes = [module.training for module in model.modules()]
-    full = evaluate(model, ids, 8)
-    assert [module.training for module in model.modules()] == modes
-    assert trainer.model.blocks[1].dropout.training
-    assert evaluate(model, ids, 8) == full  # no dropout: the same again
-
-    # The loss of one window after the other, the short one at the end included.
-    model.eval()
-    total = 0.0
-    for start in range(0, len(ids) - 1, 8):
-        window = ids[start : start + 9].astype(np.int64)
-        total += model.loss(window[None, :-1], window[None, 1:]).item() * (len(window) - 1)
-    assert full == pytest.approx(total / (len(ids) - 1), rel=1e-5)
-
-    model.train()
-    monkeypatch.setattr(model, "loss", lambda ids, targets: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        evaluate(model, ids, 8)
-    assert all(module.training for module in model.modules())
 
 
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
@@ -184,95 +157,19 @@ def test_non_finite_logits_of_a_sample_stop_the_run(tmp_path, tiny, display):
         trainer.train(display)
 
 
-def test_weight_decay_is_for_matrices_and_a_tied_weight_is_updated_once():
-    model = GPT(GPTConfig.gpt2(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
-    for kind in ("adamw", "muon"):
-        optimizers = build_optimizers(model, make_config(optimizer=kind))
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
-        seen = []
-        for optimizer in optimizers.members.values():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    seen.append(names[id(parameter)])
-                    if group["weight_decay"]:
-                        assert parameter.ndim == 2
-        assert sorted(seen) == sorted(names.values())
-    decaying = optimizers.members["adamw"].param_groups[0]
-    assert decaying["weight_decay"] == 0.1
-
-
-def test_muon_updates_the_matrices_of_the_blocks_only():
-    config = GPTConfig.gpt2(
-        vocabulary_size=9, block_size=8, layers=2, heads=2, dim=16, tie_head=False
-    )
-    model = GPT(config)
-    layers = ("query", "key", "value", "project")
-    expected = {
-        f"blocks.{block}.{name}.weight"
-        for block in range(2)
-        for name in (
-            *(f"attention.{layer}" for layer in layers),
-            "feed_forward.expand",
-            "feed_forward.contract",
-        )
-    }
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    muon = build_optimizers(model, make_config()).members["muon"]
-    given = {names[id(p)] for group in muon.param_groups for p in group["params"]}
-    assert given == expected
-
-
-def rates(count=None, **options):
-    model = GPT(GPTConfig.gpt2(vocabulary_size=9, block_size=8, layers=1, heads=2, dim=16))
-    config = make_config(optimizer="adamw", **options)
-    optimizers = build_optimizers(model, config)
-    return [optimizers.set_learning_rate(step) for step in range(count or config.run.steps)]
-
-
-def test_the_learning_rate_follows_warmup_and_decay_without_dividing_by_zero():
-    options = {"steps": 7, "learning_rate": 1.0, "final_share": 0.1}
-    shape = {"warmup_steps": 4, "decay_steps": 4, "decay_share": 1.0, "decay": "cosine"}
-    assert rates(**options, **shape) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 0.1, 0.1])
-    shape["warmup_steps"] = 0
-    assert len(rates(**options, **shape)) == 7
-    constant = rates(steps=3, learning_rate=1.0, decay="none", warmup_steps=1)
-    assert constant == pytest.approx([0.5, 1, 1])
-
-
-def test_the_fast_preset_is_a_trapezoid_that_decays_in_the_last_half():
-    values = rates(count=301, preset="fast")
-    peak = make_config().optimization.learning_rate
-    assert values[:10] == pytest.approx([peak * (i + 1) / 11 for i in range(10)])
-    assert set(np.round(values[10:151], 12)) == {peak}
-    assert values[225] == pytest.approx(peak / 2)
-    assert values[300] == 0
-
-
-def test_the_nanogpt_preset_is_a_cosine_decay_to_a_tenth():
-    values = rates(count=2001, preset="nanogpt-cpu")
-    assert values[99] == pytest.approx(1e-3 * 100 / 101)
-    assert values[100] == pytest.approx(1e-3)
-    assert values[1050] == pytest.approx(5.5e-4)
-    assert values[2000] == pytest.approx(1e-4)
-
-
 def test_snapshots_are_evenly_spaced():
     assert snapshot_steps(300, 0) == set()
     assert snapshot_steps(300, 1) == {300}
     assert snapshot_steps(300, 4) == {0, 100, 200, 300}
 
 
-def test_a_text_that_is_too_short_is_an_error_before_a_directory_is_created(tmp_path, tiny):
-    with pytest.raises(InputError, match="too short for blocks of 2000"):
-        begin(make_config(tiny, block_size=2000), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_default_directory_is_a_new_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = []
-    for _ in range(3):
-        path = new_directory(make_config(data="some/text.txt"))
-        assert path.is_dir()
-        names.append(path.as_posix())
-    assert names == ["runs/text-fast", "runs/text-fast-2", "runs/text-fast-3"]
+@pytest.mark.parametrize("model", ["gpt", "encoder", "rnn", "cnn"])
+def test_every_model_trains_and_resumes(tmp_path, tiny, display, model):
+    tiny.update(model=model, sample_every=15, sample_length=4, workers=2)
+    begin(make_config(tiny, stop_after=6), tmp_path / "run").train(display)
+    assert resume(tmp_path / "run").train(display)
+    assert len(display.samples) == (0 if model == "encoder" else 1)
+    first, last = display.evaluations[0], display.evaluations[-1]
+    assert last.validation_loss < first.validation_loss
+    loaded = load_run(tmp_path / "run")
+    assert type(loaded.model).__name__.lower() == model

@@ -1,36 +1,8 @@
-"""``tinyattn explain`` and ``tinyattn explore`` from the command line."""
+"""``tinyattn explore``, and the pages that commands write."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-
-def test_explain_prints_the_walkthrough(call):
-    answer = call("explain", "softmax", "--x", "0 0", "--cotangent", "1 0")
-    assert answer.status == 0
-    assert "[0.5000  0.5000]" in answer.output and "[ 0.2500  -0.2500]" in answer.output
-
-
-def test_numbers_may_begin_with_a_minus_sign(call):
-    answer = call("explain", "softmax", "--x", "-1 -1", "--cotangent", "-1 0")
-    assert answer.status == 0, answer.error
-    assert "[-0.2500   0.2500]" in answer.output
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["relu"], "softmax"),
-        (["softmax", "--x", "1 a"], "'a' is not a finite number"),
-        (["softmax", "--target", "1"], "softmax takes no"),
-        ([], "requires an argument"),
-    ],
-)
-def test_explain_refuses_in_one_sentence(refuse, words, message):
-    assert message in refuse("explain", *words)
 
 
 def test_explore_writes_a_page(call, trained, tmp_path):
@@ -85,17 +57,6 @@ def test_the_page_is_opened_with_open(call, trained, tmp_path, monkeypatch, foun
 
 def test_explore_needs_a_run(refuse, tmp_path):
     assert "is not a run" in refuse("explore", tmp_path)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-@pytest.mark.parametrize("words", ["explain softmax", "sample RUN --length 3"])
-def test_a_closed_output_is_not_an_error(trained, words):
-    shell = f"{sys.executable} -m tinyattn {words.replace('RUN', str(trained))} >&-"
-    root = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        ["sh", "-c", shell], env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX links and modes")

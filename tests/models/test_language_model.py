@@ -1,4 +1,4 @@
-"""RNN and CNN, the models for comparison with attention: causality, caches and receptive fields."""
+"""Language models with a state per layer, RNN and CNN: causality, caches and receptive fields."""
 
 import numpy as np
 import pytest

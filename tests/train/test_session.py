@@ -1,4 +1,4 @@
-"""A resumed run is bit-identical to one that was not interrupted."""
+"""A run begins in a new directory, and a resumed run is bit-identical to one that was not interrupted."""
 
 import shutil
 
@@ -8,7 +8,7 @@ import pytest
 from tinyattn.data import InputError
 from tinyattn.train.config import make_config
 from tinyattn.train.parallel.forks import WorkerError
-from tinyattn.train.session import begin, load_run, resume
+from tinyattn.train.session import begin, load_run, new_directory, resume
 from tinyattn.train.storage.errors import DamagedFileError, RunWarning
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
@@ -206,3 +206,27 @@ def test_a_run_of_one_device_loads_on_another(tmp_path, tiny, display, device):
     assert (loaded.model.device, back.model.device.split(":")[0]) == ("cpu", device)
     for name, array in loaded.model.state_dict().items():
         assert np.array_equal(array, back.model.state_dict()[name])
+
+
+def test_a_text_that_is_too_short_is_an_error_before_a_directory_is_created(tmp_path, tiny):
+    with pytest.raises(InputError, match="too short for blocks of 2000"):
+        begin(make_config(tiny, block_size=2000), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_default_directory_is_a_new_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = []
+    for _ in range(3):
+        path = new_directory(make_config(data="some/text.txt"))
+        assert path.is_dir()
+        names.append(path.as_posix())
+    assert names == ["runs/text-fast", "runs/text-fast-2", "runs/text-fast-3"]
+
+
+def test_the_number_of_workers_is_stored(tmp_path, tiny):
+    trainer = begin(make_config(tiny, workers=3), tmp_path / "run")
+    assert trainer.step_function.executor.workers == 3
+    del tiny["workers"]
+    begin(make_config(tiny), tmp_path / "default")
+    assert RunDirectory.open(tmp_path / "default").config().run.workers >= 1
