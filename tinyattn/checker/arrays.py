@@ -143,10 +143,6 @@ def _is_floating(value):
     return value.dtype.kind in "fc" or value.dtype.name == "bfloat16"
 
 
-def copy_of(value):
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 def strided_copy(array):
     """A copy of ``array`` that is not contiguous: every second element of a buffer.
 

@@ -9,10 +9,7 @@ Each direction first gets one central difference. If all of them agree with the 
 exclude a truncation error of that size, the gradient is right: independent numbers do not agree by chance. Otherwise
 the rounding errors of the function are measured, and a ladder of steps decides for each direction.
 
-If the slope disagrees, the residual, slope minus sum(a * d), is a sum over the elements. One more difference, along d
-restricted to a part of the elements, gives the residual of that part. Bisection, which follows the half with the larger
-residual, finds a wrong element after log2 n differences of two evaluations each. The element is then removed, and the
-search is repeated on the remaining residual.
+If a slope disagrees, ``bisection`` finds the wrong elements.
 """
 
 import math
@@ -20,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .bisection import Search
 from .elements import BEND, Elements
 from .judge import BARS, Judge
 from .ladder import kink_at, slope_of, widened_bar
@@ -34,7 +32,6 @@ _LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
 _FIRST = (2.0**-15, 2.0**-22)
 # Relative, of the slope: detects one element in a million that is wrong by a thousandth.
 _RESOLUTION = 1e-7
-_SAMPLE = 12  # elements, to estimate how many are wrong
 # Of the typical size: random signs, and magnitudes between a half and three halves.
 _FACTORS = np.concatenate([np.arange(-383, -127), np.arange(128, 384)]) / 256
 
@@ -297,7 +294,7 @@ class _Directions:
 
         If the search ends at an element that is right, and another direction found no error, it is inconclusive.
         """
-        search = _Search(self, direction.entries, ladder)
+        search = Search(direction.entries, self._gradients, self.line, ladder)
         residual, allowed = element.numeric - element.analytic, element.allowed
         found, more = [], False
         while abs(residual) > allowed + 1e-3 * abs(element.numeric - element.analytic):
@@ -306,12 +303,13 @@ class _Directions:
                 break
             flat, share = search.descend(residual)
             position, index = search.place(flat)
-            judged, judged_ladder = self._elements(position).at(index, self._scale(position))
+            judged, judged_ladder = self._element_at(position, index)
             if judged is None or judged.verdict != WRONG:
                 break
             residual -= share
             found.append((position, judged, judged_ladder))
-        half = more and search.sample(generator(self._settings.seed, "sample")) >= 0.5
+        random = generator(self._settings.seed, "sample")
+        half = more and search.sample(random, self._element_at) >= 0.5
         for position, report in enumerate(reports):
             here = [(e, ladder) for owner, e, ladder in found if owner == position]
             if here:
@@ -329,84 +327,15 @@ class _Directions:
             else:
                 report.failures = 1
 
-    def _elements(self, position):
-        return Elements(
-            self._problem,
-            position,
-            self._analytic,
-            self._cotangents,
-            self._settings,
-            self._base,
-            self._noise,
-        )
+    def _element_at(self, position, index):
+        """``(element, ladder)`` of one element of the argument at ``position``."""
+        point = (self._analytic, self._cotangents, self._settings, self._base, self._noise)
+        elements = Elements(self._problem, position, *point)
+        return elements.at(index, self._scale(position))
 
     def _scale(self, position):
         gradient = np.abs(self._gradients[position])
         return float(np.max(gradient, initial=0.0, where=np.isfinite(gradient)))
-
-
-class _Search:
-    """Bisection along one direction; a flat index numbers the elements of all arguments consecutively."""
-
-    def __init__(self, directions, entries, ladder):
-        self._directions = directions
-        self._entries = entries
-        self._gradients = directions._gradients
-        self._starts = np.cumsum([0, *(part.size for part in entries)])
-        self._found = set()
-        errors = [
-            abs(slope - ladder.slope) if math.isfinite(slope) else math.inf
-            for slope in ladder.slopes
-        ]
-        self._step = ladder.steps[int(np.argmin(errors))]
-
-    def residual(self, low, high):
-        """Slope minus sum(a * d) over the flat indices ``low`` to ``high``, without the elements found before."""
-        parts, expected = [], 0.0
-        for entries, gradient, start in zip(
-            self._entries, self._gradients, self._starts, strict=False
-        ):
-            part = np.zeros(entries.size)
-            inside = slice(max(low - start, 0), max(high - start, 0))
-            part[inside] = entries.reshape(-1)[inside]
-            for flat in self._found:
-                if 0 <= flat - start < entries.size:
-                    part[flat - start] = 0.0
-            parts.append(part.reshape(entries.shape))
-            expected += contraction(gradient.reshape(-1)[inside], part[inside])[0]
-        return self._directions.line(parts).slopes(self._step)[0] - expected
-
-    def descend(self, residual):
-        """``(flat index, residual)`` of a wrong element, found by bisection."""
-        low, high = 0, int(self._starts[-1])
-        while high - low > 1:
-            middle = (low + high) // 2
-            left = self.residual(low, middle)
-            if abs(left) >= abs(residual - left):
-                high, residual = middle, left
-            else:
-                low, residual = middle, residual - left
-        self._found.add(low)
-        return low, residual
-
-    def place(self, flat):
-        """``(position of the argument, index in it)`` of a flat index."""
-        position = int(np.searchsorted(self._starts, flat, side="right")) - 1
-        shape = self._entries[position].shape
-        index = np.unravel_index(flat - self._starts[position], shape)
-        return position, tuple(int(i) for i in index)
-
-    def sample(self, random):
-        """The fraction of wrong elements in a random sample."""
-        size = int(self._starts[-1])
-        chosen = random.choice(size, min(_SAMPLE, size), replace=False)
-        wrong = 0
-        for flat in map(int, chosen):
-            position, index = self.place(flat)
-            elements = self._directions._elements(position)
-            element, _ = elements.at(index, self._directions._scale(position))
-            wrong += element is not None and element.verdict == WRONG
-        return wrong / len(chosen)
 
 
 def _sizes(start):
