@@ -36,8 +36,9 @@ def flash_attention(q, k, v, *, mask=None, causal=False, dropout_p=0.0, scale=No
     )
 
 
-FLASH = AttentionKind("flash", flash_attention, is_exact=True)
-AUTO = AttentionKind("auto", flash_attention, is_exact=True)  # the default: the fastest exact kind
+FLASH = AttentionKind("flash", flash_attention, is_exact=True, is_primitive=True)
+# The default: the fastest exact kind.
+AUTO = AttentionKind("auto", flash_attention, is_exact=True, is_primitive=True)
 
 register_kind(AUTO)
 register_kind(FLASH)

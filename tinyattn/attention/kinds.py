@@ -69,6 +69,8 @@ class AttentionKind:
         visible: the visibility rule, ``visible(q_len, k_len, causal, **options)``: NumPy booleans (q_len, k_len), True
             where a query sees a key, or None if every query sees every key.
         is_exact: whether the output equals that of dense attention up to rounding.
+        is_primitive: whether the function is one call of the primitive ``attention``, which kernels of whole blocks
+            include.
         has_weights: whether the weights are a softmax over the visible keys. To return, record or show them, dense
             attention then computes the same output with the visibility rule as its mask.
         prefix_state: the decoding state of a kind that can be computed from prefix sums, a class; else None.
@@ -90,6 +92,7 @@ class AttentionKind:
     options: Mapping[str, Option] = field(default_factory=dict)
     visible: Callable = causal_visibility
     is_exact: bool = False
+    is_primitive: bool = False
     has_weights: bool = True
     prefix_state: Callable | None = None
     needs_whole_sequence: bool = False

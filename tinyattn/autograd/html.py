@@ -7,9 +7,8 @@ import html
 
 import numpy as np
 
-_SHOWN = (
-    8  # maximum number of rows and columns of a table; longer axes show the first and last four
-)
+# Maximum number of rows and columns of a table; longer axes show the first and last four.
+_SHOWN = 8
 
 
 def tensor_html(tensor):

@@ -6,6 +6,7 @@ a cache or hooks, and draws the same random keys, so that dropout masks agree.
 
 import math
 
+from ..attention import attention_kind
 from ..autograd.layers import find_layer
 from ..backend import default_random
 from .activations import Activation
@@ -18,7 +19,6 @@ from .normalization import LayerNorm, RMSNorm
 from .positions import Rotary
 
 _NORMS = {LayerNorm: "layer_norm", RMSNorm: "rms_norm"}
-_FUSED_KINDS = ("auto", "flash")  # computed by the primitive ``attention`` alone
 
 
 def fused_block(block, x):
@@ -82,7 +82,9 @@ def _is_plain(block):
         return False
     if type(block.norm1) is not type(block.norm2) or None in (block.norm1.eps, block.norm2.eps):
         return False
-    if attention.kind not in _FUSED_KINDS or not attention.causal or attention.alibi is not None:
+    if not attention_kind(attention.kind).is_primitive or not attention.causal:
+        return False
+    if attention.alibi is not None:
         return False
     parts = {
         Linear: (

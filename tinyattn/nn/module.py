@@ -85,13 +85,13 @@ class Module:
 
     def named_modules(self):
         """This module, named ``""``, and all submodules, each once, as a list of (dotted name, module)."""
-        return list(self._walk())
+        return list(self._iterate_modules())
 
     def modules(self):
         """This module and all submodules, each once, as a list."""
-        return [module for _, module in self._walk()]
+        return [module for _, module in self._iterate_modules()]
 
-    def _walk(self):
+    def _iterate_modules(self):
         """Iterate over ``named_modules``."""
         seen = set()
         stack = [("", self)]
@@ -107,7 +107,7 @@ class Module:
     def named_parameters(self):
         """All parameters, as a list of (dotted name, parameter); a shared one is listed once, by its first name."""
         found = {}
-        for name, module in self._walk():
+        for name, module in self._iterate_modules():
             prefix = f"{name}." if name else ""
             for attribute, value in vars(module).items():
                 if isinstance(value, Parameter):
@@ -263,7 +263,7 @@ class Module:
         return None if parameter is None else parameter.dtype
 
     def _first_parameter(self):
-        values = (value for _, module in self._walk() for value in vars(module).values())
+        values = (value for _, module in self._iterate_modules() for value in vars(module).values())
         return next((value for value in values if isinstance(value, Parameter)), None)
 
     # ------------------------------------------------------------------------------------------------------- hooks

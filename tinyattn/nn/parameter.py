@@ -14,7 +14,7 @@ _allocates = ContextVar("allocates", default=True)
 def without_memory():
     """Inside, new parameters have a shape and no memory: all elements are one zero, until ``adopt`` sets an array.
 
-    A large model that is about to be loaded is thus built without drawing and storing initial values.
+    So a large model that is about to be loaded is built without drawing and storing initial values.
 
     >>> from tinyattn import nn
     >>> with without_memory():

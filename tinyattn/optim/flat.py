@@ -61,7 +61,7 @@ class FlatStorage:
         self.adopt()
         self.gradients = zeros((self.size,), self.state_dtype)
         self.gradient_views = self.unflatten(self.gradients)
-        self._gap = zeros((_ALIGNMENT,), self.dtype)
+        self._padding = zeros((_ALIGNMENT,), self.dtype)
 
     def adopt(self):
         """Copy parameters whose array was replaced into the buffer, and make them views of it again."""
@@ -97,7 +97,7 @@ class FlatStorage:
         return present
 
     def copy_gradients(self, gradients):
-        """Copy one gradient for each parameter into the buffer by one operation, where a copy for each would be many.
+        """Copy the gradients of all parameters into the buffer by one concatenation, instead of one copy for each.
 
         Args:
             gradients: ``{parameter: array}``, with all parameters in it.
@@ -108,7 +108,7 @@ class FlatStorage:
         for parameter, piece, end in zip(self.parameters, self.slices, ends):
             pieces.append(gradients[parameter].reshape(-1))
             if end > piece.stop:
-                pieces.append(self._gap[: end - piece.stop])
+                pieces.append(self._padding[: end - piece.stop])
         xp.concatenate(pieces, out=self.gradients)
 
     def runs(self, labels):
