@@ -138,9 +138,8 @@ def test_writes_through_a_tracked_view_are_reported(backend):
     for write in (set_item, set_in_a_view, set_in_a_transposed_view, add_in_place, fill):
         before = len(writes)
         write(tracked)
-        assert len(writes) > before, (
-            write.__name__
-        )  # CuPy fills to set an item, and so reports twice
+        # At least once: CuPy fills to set an item, and reports that twice.
+        assert len(writes) > before, write.__name__
     before = len(writes)
     assert backend.to_host(array).tolist() == [[0.5] * 3] * 2
     plain = backend.untracked(tracked)

@@ -70,9 +70,8 @@ def is_gone(pid):
         except ProcessLookupError:
             return True
         with open(f"/proc/{pid}/stat") as file:
-            if (
-                file.read().rpartition(")")[2].split()[0] == "Z"
-            ):  # ended, and waited for by its parent
+            # A zombie has ended, and its parent has not waited for it yet.
+            if file.read().rpartition(")")[2].split()[0] == "Z":
                 return True
         time.sleep(0.05)
     return False

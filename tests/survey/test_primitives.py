@@ -28,9 +28,8 @@ def library_primitives():
 
 @pytest.mark.parametrize("name", library_primitives())
 def test_rule_and_kernel_of_every_primitive_agree_with_differences(name, device):
-    order = (
-        2 if device == "cpu" else 1
-    )  # the second order runs the same rules, slowly on the others
+    # The second order runs the same rules, slowly on the other devices.
+    order = 2 if device == "cpu" else 1
     for version in versions(name, device):
         row = check_primitive(name, version, device, order)
         assert row.passed, "\n".join(row.faults)

@@ -97,9 +97,8 @@ class Transformer(LanguageModel):
         padding_mask = as_padding_mask(padding_mask, ids, self)
         x = self.embedding(ids)  # (..., length, dim)
         start = 0
-        if (
-            cache is not None
-        ):  # after the embedding, so that an invalid id leaves the cache unchanged
+        if cache is not None:
+            # After the embedding, so that an invalid id leaves the cache unchanged.
             start = cache.length
             padding_mask = cache.extend_padding_mask(padding_mask, ids.shape)
         positions = token_positions(padding_mask)  # (..., total length), or None

@@ -136,9 +136,8 @@ def power_vjp_y(g, out, x, _y):
     if isinstance(x, (int, float)):
         return g * out * (math.log(x) if x > 0 else math.nan) if x != 0 else xp.zeros_like(g)
     at_zero = x == 0  # out may be infinite there, and its product with log 0 NaN
-    base = xp.where(
-        at_zero, xp.ones_like(g), x
-    )  # in the dtype of g, which may be wider than that of x
+    # In the dtype of g, which may be wider than that of x.
+    base = xp.where(at_zero, xp.ones_like(g), x)
     return g * xp.where(at_zero, 0, out) * xp.log(base)
 
 

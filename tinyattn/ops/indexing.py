@@ -36,9 +36,8 @@ def getitem(x, index):
     index, is_basic = _checked_index(x, index)
     if is_basic:
         return view_at(x, index=index)
-    if (
-        x.requires_grad
-    ):  # backward needs the present values, even if the caller overwrites the array
+    if x.requires_grad:
+        # Backward needs the present values, even if the caller overwrites the array.
         index = tuple(entry.copy() if is_array(entry) else entry for entry in index)
     return gather(x, index=index)
 
@@ -141,9 +140,8 @@ def _checked_index(x, index):
             f"got {consumed} indices for a tensor of shape {x.shape}: expected at most one per axis"
         )
     arrays = [entry for entry in named if is_array(entry)]
-    if (
-        len(arrays) > 1
-    ):  # as in NumPy, a mask among other arrays stands for the indices where it is True
+    if len(arrays) > 1:
+        # As in NumPy, a mask among other arrays selects the indices where it is True.
         entries = [each for entry in entries for each in _mask_as_indices(entry)]
 
     axis = 0

@@ -113,9 +113,8 @@ def contract(*operands, subscripts):
        delta_ij, where j is a new name for the second occurrence.
     """
     result = array_namespace(*operands).einsum(subscripts, *operands, optimize=len(operands) > 1)
-    return (
-        result.copy() if len(operands) == 1 else result
-    )  # for one operand, NumPy may return a view
+    # For one operand, NumPy may return a view.
+    return result.copy() if len(operands) == 1 else result
 
 
 @contract.vjp

@@ -30,9 +30,8 @@ class Drawn:
             return random.standard_normal(self.shape)
         if self.kind == "positive":
             return random.uniform(0.5, 2.0, self.shape)
-        if (
-            self.kind == "apart"
-        ):  # no two equal, and none near 0: away from the kinks of max, clip and relu
+        if self.kind == "apart":
+            # No two equal, and none near 0: away from the kinks of max, clip and relu.
             numbers = (np.arange(np.prod(self.shape, dtype=int)) + 0.5) * 0.37
             signs = np.where(np.arange(numbers.size) % 2, 1.0, -1.0)
             return random.permutation(numbers * signs).reshape(self.shape)

@@ -133,9 +133,8 @@ def _example(name, seed, mutation):
             ]
         return lambda x: primitive(x, None, None, axes=(-1,), eps=1e-5), [Tensor(x)]
     if name == "attention":
-        arrays = random.standard_normal(
-            (3, 2, 4, 4)
-        )  # (batch, length, head_dim), all axes but the first equal
+        # (batch, length, head_dim), all axes but the first equal
+        arrays = random.standard_normal((3, 2, 4, 4))
         return lambda q, k, v: primitive(q, k, v, None, causal=True), [Tensor(a) for a in arrays]
     if name == "embedding":
         ids = np.array([[0, 2, 2], [3, 0, 0]])

@@ -17,9 +17,8 @@ class Target:
     """A function, and the primitives whose vector-Jacobian product or kernel runs it."""
 
     function: object
-    used_by: list = field(
-        default_factory=list
-    )  # (name of the primitive, "rule" or kind of the kernel)
+    # Pairs (name of the primitive, "rule" or kind of the kernel).
+    used_by: list = field(default_factory=list)
 
     @property
     def name(self):

@@ -23,9 +23,8 @@ def forward(ids, weight, *, padding_idx=None):
         return NotImplemented  # the rule raises the error
     ids = ids.astype(np.intp, copy=False)  # NumPy 2.0 does not accept uint64 indices
     out = empty(ids.shape + weight.shape[1:], weight.dtype)
-    np.take(
-        weight, ids, axis=0, out=out, mode="clip"
-    )  # ids are checked above; mode "raise" would copy
+    # The ids are checked above; mode "raise" would copy.
+    np.take(weight, ids, axis=0, out=out, mode="clip")
     return out, (ids.reshape(-1), weight.shape, padding_idx)
 
 

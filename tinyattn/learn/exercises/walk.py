@@ -30,10 +30,9 @@ def backward(operations, output, g):
 
 
 def try_it():
-    multiply = SimpleNamespace(
-        inputs=("a", "a"), output="b", vjp=lambda g: (g * 3.0, g * 3.0)
-    )  # b = a * a at a = 3
-    add = SimpleNamespace(inputs=("a", "b"), output="c", vjp=lambda g: (g, g))  # c = a + b
+    # b = a * a at a = 3, and c = a + b.
+    multiply = SimpleNamespace(inputs=("a", "a"), output="b", vjp=lambda g: (g * 3.0, g * 3.0))
+    add = SimpleNamespace(inputs=("a", "b"), output="c", vjp=lambda g: (g, g))
     print(backward([multiply, add], "c", np.array(1.0)), "expected a: 7, b: 1, c: 1")
 
 

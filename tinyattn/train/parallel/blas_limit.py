@@ -24,9 +24,8 @@ def blas_limit(threads):
             _limit = _set_limit(threads)
         _active += 1
     try:
-        with (
-            blas.one_thread() if threads == 1 else contextlib.nullcontext()
-        ):  # for ``blas.has_one_thread``
+        # Kernels query ``blas.has_one_thread``.
+        with blas.one_thread() if threads == 1 else contextlib.nullcontext():
             yield
     finally:
         with _lock:
