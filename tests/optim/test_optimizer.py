@@ -344,3 +344,24 @@ def test_an_option_in_which_groups_differ_has_no_one_value():
         optimizer.lr  # noqa: B018
     with pytest.raises(AttributeError, match="'SGD' object has no attribute 'betas'"):
         optimizer.betas  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 1e20), ("float32", 3e38), ("float64", 1e200)]
+)
+def test_adamw_follows_gradients_whose_squares_overflow(dtype, size, device):
+    """Among ordinary ones, which they leave alone, and not finite ones, which stay so."""
+    gradients = np.array([[size, -size, 2.0, -1.0, np.inf], [size, -size, -1.0, 3.0, 1.0]], dtype)
+    results = []
+    for columns in (slice(None), slice(2, 4)):
+        p = ta.zeros(gradients[:, columns].shape[1], dtype=dtype, device=device, requires_grad=True)
+        optimizer = optim.AdamW([p], lr=0.1, weight_decay=0.0)
+        for gradient in gradients[:, columns]:
+            p.grad = ta.tensor(gradient, device=device)
+            with np.errstate(invalid="ignore"):
+                optimizer.step()
+        results.append(p.numpy())
+    everything, ordinary = results
+    np.testing.assert_allclose(everything[:2], [-0.2, 0.2], rtol=1e-5)
+    np.testing.assert_array_equal(everything[2:4], ordinary)
+    assert np.isnan(everything[4])

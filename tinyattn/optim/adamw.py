@@ -3,6 +3,8 @@
 import math
 from numbers import Real
 
+import numpy as np
+
 from ..backend import array_namespace
 from .optimizer import Optimizer
 
@@ -15,8 +17,9 @@ class AdamW(Optimizer):
         v = beta2 v + (1 - beta2) g^2          second moment,
         p = p - lr weight_decay p - lr m' / (sqrt(v') + eps),
         m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t),  corrected for the initialization with 0.
-    g^2 overflows for |g| above the root of the largest number (1.8e19 in float32), and the parameter then no longer
-    changes: limit gradients of that size with ``clip_grad_norm``.
+    Elements of g above 2^63 in float32 (9.2e18), 2^511 in float64, whose squares come near the largest number, are set
+    to that limit: parameters go on changing, by lr in the direction of the gradient if all of an element's gradients
+    are that large.
 
     Args:
         params: parameters, named parameters or groups: see ``Optimizer``. To decay only matrices, pass
@@ -73,14 +76,15 @@ def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
     if weight_decay:
         values *= 1 - lr * weight_decay
 
-    scratch = gradient * (1 - beta1)
-    first_moment *= beta1
-    first_moment += scratch
-
-    xp.multiply(gradient, gradient, out=scratch)
+    scratch = xp.empty_like(gradient)
+    gradient = _with_squares(gradient, scratch)
     scratch *= 1 - beta2
     second_moment *= beta2
     second_moment += scratch
+
+    xp.multiply(gradient, 1 - beta1, out=scratch)
+    first_moment *= beta1
+    first_moment += scratch
 
     # m' / (sqrt(v') + eps) with both corrections as scalar factors:
     # sqrt(v') = sqrt(v) / r with r = sqrt(1 - beta2^t), so the quotient is m' r / (sqrt(v) + eps r).
@@ -90,3 +94,30 @@ def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
     xp.divide(first_moment, scratch, out=scratch)
     scratch *= lr * root / (1 - beta1**step)
     values -= scratch
+
+
+def _with_squares(gradient, squares):
+    """Write the squares of the gradient to ``squares``; returns the gradient, limited if one of them overflows."""
+    xp = array_namespace(gradient)
+    if xp is np:  # which reports an overflow at no additional cost
+        try:
+            with np.errstate(over="raise"):
+                np.multiply(gradient, gradient, out=squares)
+        except FloatingPointError:
+            pass
+        else:
+            return gradient
+    gradient = with_finite_squares(gradient)
+    xp.multiply(gradient, gradient, out=squares)
+    return gradient
+
+
+def with_finite_squares(gradient):
+    """``gradient`` with finite elements limited to a power of two whose square is a quarter of the largest number.
+
+    >>> with_finite_squares(np.array([1e300, -2.0, np.inf])).tolist() == [2.0**511, -2.0, np.inf]
+    True
+    """
+    xp = array_namespace(gradient)
+    limit = 2.0 ** (np.finfo(gradient.dtype).maxexp // 2 - 1)
+    return xp.where(xp.isfinite(gradient), xp.clip(gradient, -limit, limit), gradient)

@@ -66,7 +66,8 @@ def clip_arrays(arrays, max_norm, norm_type=2.0):
     """
     arrays = [array for array in arrays if array.size]
     fast = find_update("clip", arrays[0]) if arrays and norm_type == 2 else None
-    if fast and all(array.flags.c_contiguous for array in arrays):
+    # The fast version sums squares in float64, from whose range only those of float64 can be outside.
+    if fast and all(array.flags.c_contiguous and array.dtype != "d" for array in arrays):
         return fast(arrays, max_norm)
     norm = gradient_norm(arrays, norm_type)
     factor = max_norm / (norm + 1e-6)

@@ -94,7 +94,9 @@ class Muon(Optimizer):
 
     def updates(self):
         """Yield ``(update, items)``: an item is a stack of matrices that are updated together."""
-        if find_update("muon_directions", self._storages[0].storage.values):
+        # The fast version sums squares in float64, from whose range only those of float64 can be outside.
+        narrow = all(member.values.dtype != "d" for member in self._storages)
+        if narrow and find_update("muon_directions", self._storages[0].storage.values):
             yield _update_in_place, list(self._places())
             return
         stacks = {}  # backend, shape with rows <= columns, options -> matrices

@@ -1,5 +1,5 @@
 // The norm of all gradients as one vector, and the gradients scaled down to the largest norm allowed.
-// Sums of squares are taken in double: there no square of a float overflows or vanishes.
+// Sums of squares are taken in double: there no square of float32 overflows or vanishes.
 
 #include "common.cuh"
 

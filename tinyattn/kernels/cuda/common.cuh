@@ -66,6 +66,18 @@ __device__ T reduce(T value) {
     return value;
 }
 
+// 1 / sqrt(mean of squares) of a row whose squares overflow, next to which eps is nothing. The largest number is divided
+// out first. Each thread has ITEMS of the row's numbers, and zeros beyond its end.
+template <int THREADS, int ITEMS, typename T>
+__device__ T inverse_of_large(const T *kept, int width) {
+    T largest = 0;
+    for (int i = 0; i < ITEMS; i++) largest = Largest::of(largest, kept[i] < 0 ? -kept[i] : kept[i]);
+    largest = reduce<Largest, THREADS>(largest);
+    T sum = 0;
+    for (int i = 0; i < ITEMS; i++) sum += (kept[i] / largest) * (kept[i] / largest);
+    return 1 / sqrt(reduce<Sum, THREADS>(sum) / width) / largest;
+}
+
 // The first wrong index that any kernel meets is noted here and reported when the host next reads a result: 1, what it
 // was, what it had to be below. See faults.py.
 __device__ inline void note_fault(int *fault, int kind, long long index, int limit) {

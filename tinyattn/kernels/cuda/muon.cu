@@ -1,5 +1,5 @@
 // Muon over flat storage: matrices of one shape, wherever they lie in it, side by side in a stack and back.
-// See optim/muon.py. The products between are cuBLAS's. Squares are summed in double: none overflows or vanishes there.
+// See optim/muon.py. The products between are cuBLAS's. Squares are summed in double: none of float32 overflows or vanishes there.
 //
 // Element (r, c) of matrix n lies at offsets[n] + r * row_step + c * column_step in the flat arrays; blockIdx.y is n.
 
