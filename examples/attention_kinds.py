@@ -23,7 +23,7 @@ import numpy as np
 import tinyattn as ta
 from harness import BLUE, GRAY, GREEN, ORANGE, PURPLE, example, fit
 from tinyattn.backend import Random
-from tinyattn.data import Batches, CharDataset, evaluation_batches
+from tinyattn.data import Batches, TextDataset, evaluation_batches
 from tinyattn.models import GPT, GPTConfig
 
 KINDS = {"dense": ORANGE, "flash": BLUE, "ring": GRAY, "window": GREEN, "linear": PURPLE}
@@ -62,7 +62,7 @@ def train(kind, dataset, steps, batch_size, dim, seed=0):
     steps={"type": int, "help": "steps of training (default: 200, or 30 with --quick)"},
 )
 def main(run):
-    dataset = CharDataset.load(run.options.data, BLOCK)
+    dataset = TextDataset.load(run.options.data, BLOCK)
     steps = run.options.steps or run.choose(200, 30)
     batch_size, dim = run.choose((8, 64), (2, 32))
     trained = {kind: train(kind, dataset, steps, batch_size, dim) for kind in KINDS}

@@ -20,7 +20,7 @@ import numpy as np
 import tinyattn as ta
 from harness import BLUE, ORANGE, example, fit
 from tinyattn.backend import Random
-from tinyattn.data import Batches, CharDataset
+from tinyattn.data import Batches, TextDataset
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig, mask_tokens
 
 KINDS = {"encoder": BLUE, "causal": ORANGE}
@@ -94,7 +94,7 @@ def fill_repetition(kind, steps):
 
 def fill_documentation(kind, steps):
     """Scores at a gap in the middle of texts from the documentation: (step, loss, accuracy), during training."""
-    dataset = CharDataset.load("pydoc", BLOCK)
+    dataset = TextDataset.load("pydoc", BLOCK)
     batches = Batches(dataset.train, BLOCK, batch_size=16, random=Random(0))
     starts = np.arange(0, len(dataset.validation) - BLOCK, BLOCK)[:600]
     texts = dataset.validation[starts[:, None] + np.arange(BLOCK)].astype(np.int64)

@@ -23,7 +23,7 @@ import numpy as np
 import tinyattn as ta
 from harness import example, fit
 from tinyattn.backend import Random
-from tinyattn.data import Batches, CharDataset
+from tinyattn.data import Batches, TextDataset
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.study.heads import BEHAVIORS, even_shares, kind_of, measure_heads
 
@@ -33,7 +33,7 @@ BLOCK = 64
 @functools.cache
 def corpus():
     """Python's documentation as ids, with its training and validation split."""
-    return CharDataset.load("pydoc", BLOCK)
+    return TextDataset.load("pydoc", BLOCK)
 
 
 def make_gpt(positions, seed=0):

@@ -1,8 +1,13 @@
-"""Parts of error messages: the given value, truncated if long, and suggestions of similar names."""
+"""Parts of messages: values truncated if long, escaped control characters, and suggestions of similar names."""
 
 import difflib
 
 LONGEST = 80  # longest text repeated in full [characters]
+
+# Control characters (C0, DEL, C1) except newline and tab, and the Unicode bidirectional embeddings, overrides and
+# isolates, which reorder the rest of a line.
+_CONTROLS = {*range(0x00, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_ESCAPES = {code: repr(chr(code))[1:-1] for code in _CONTROLS - {ord("\n"), ord("\t")}}
 
 
 def shown(value):
@@ -24,6 +29,16 @@ def shortened(text):
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 20]}... ({len(text):,} characters)"
+
+
+def visible(text):
+    r"""Replace each control character except newline and tab by an escape.
+
+    >>> print(visible("a\x1b[2Jb\r\n\tc\x9b"))
+    a\x1b[2Jb\r
+        c\x9b
+    """
+    return text.translate(_ESCAPES)
 
 
 def did_you_mean(word, names, cutoff=0.6):

@@ -8,7 +8,7 @@ import pytest
 
 from tinyattn.backend import Random
 from tinyattn.cli import main
-from tinyattn.data import Batches, CharDataset, CharVocabulary, InputError, read_text
+from tinyattn.data import Batches, CharVocabulary, InputError, TextDataset, read_text
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_TX_02_every_window_can_be_drawn_and_no_other(length, starts):
 
 def test_TX_04_a_validation_part_that_is_too_short_is_found_before_training():
     with pytest.raises(InputError, match=r"10 for validation.*17"):
-        CharDataset("abcdefghij" * 10, block_size=16)
+        TextDataset("abcdefghij" * 10, block_size=16)
 
 
 def test_TX_05_a_character_that_is_not_known_is_named_with_its_position():

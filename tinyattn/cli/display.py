@@ -46,8 +46,8 @@ class PlainDisplay(Display):
         self._progress(report.step, step_parts(report))
 
     def evaluating(self, step, done, total):
-        """Show the progress of an evaluation, ``done`` of ``total`` characters."""
-        self._progress(step, [f"evaluating: {done:,} of {total:,} characters"])
+        """Show the progress of an evaluation, ``done`` of ``total`` tokens."""
+        self._progress(step, [f"evaluating: {done:,} of {total:,}"])
 
     def _progress(self, step, parts):
         now = time.monotonic()
@@ -94,7 +94,7 @@ class LiveDisplay(PlainDisplay):
 def step_parts(report):
     """Loss, remaining time, smoothed loss and throughput of a step, as strings, the most important first."""
     return [
-        f"loss {report.loss:.3f}",
+        f"loss {report.loss:.3f} ({report.bits_per_character:.2f} bits/char)",
         f"{describe_duration(report.seconds_left)} left",
         f"smoothed {report.smoothed_loss:.3f}",
         f"{report.tokens_per_second:,.0f} tokens/s",
@@ -105,13 +105,13 @@ def describe_evaluation(report, steps):
     """One line with the losses of an evaluation, what they are averaged over, and the baselines."""
     baselines = "  ".join(f"{name} {loss:.3f}" for name, loss in report.baselines.items())
     notes = ["best"] if report.best else []
-    if report.characters < report.validation_characters:
-        notes.append(f"{report.characters:,} of {report.validation_characters:,} characters")
+    if report.tokens < report.validation_tokens:
+        notes.append(f"{report.tokens:,} of {report.validation_tokens:,} {report.unit}s")
     remark = f" ({', '.join(notes)})" if notes else ""
     return (
         f"step {report.step}/{steps}  "
         f"train {report.loss:.4f} (mean of the last {report.loss_steps} steps)  "
-        f"validation {report.validation_loss:.4f}{remark}  "
+        f"validation {report.validation_loss:.4f}, {report.bits_per_character:.3f} bits/char{remark}  "
         f"{baselines}  [{describe_duration(report.seconds)}]"
     )
 

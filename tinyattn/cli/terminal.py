@@ -8,20 +8,7 @@ they are terminals. Files and pipes receive the exact characters.
 import contextlib
 import sys
 
-# Control characters (C0, DEL, C1) except newline and tab, and the Unicode bidirectional embeddings, overrides and
-# isolates, which reorder the rest of a line.
-_CONTROLS = {*range(0x00, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_ESCAPES = {code: repr(chr(code))[1:-1] for code in _CONTROLS - {ord("\n"), ord("\t")}}
-
-
-def visible(text):
-    r"""Replace each control character except newline and tab by an escape.
-
-    >>> print(visible("a\x1b[2Jb\r\n\tc\x9b"))
-    a\x1b[2Jb\r
-        c\x9b
-    """
-    return text.translate(_ESCAPES)
+from ..error_messages import visible
 
 
 class VisibleStream:

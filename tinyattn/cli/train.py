@@ -129,7 +129,8 @@ def _train(trainer, interruption):
             show(display.note, describe_start(trainer))
             finished = trainer.train(display, lambda: interruption.asked)
             if trainer.processes.is_first:
-                _draw(trainer.run, trainer.dataset.baselines)
+                most = trainer.config.run.evaluate_characters
+                _draw(trainer.run, trainer.dataset.evaluated(most).baselines)
             show(display.note, describe_end(trainer, finished))
     except NonFiniteError as error:
         _tell(f"tinyattn: stopped at {error}")
@@ -215,15 +216,23 @@ def describe_start(trainer):
     fallback = f" (threads: {executor.fallback})" if executor.fallback else ""
     resumed = f"resuming after step {trainer.step}, " if trainer.step else ""
     return (
-        f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters "
-        f"({len(dataset.vocabulary)} distinct), {len(dataset.train):,} for training, "
-        f"{len(dataset.validation):,} for validation\n"
+        f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters{_tokens(dataset)}, "
+        f"{len(dataset.train):,} for training, {len(dataset.validation):,} for validation\n"
         f"model  {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
         f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
         f"run    {trainer.run.path}: {resumed}{config.run.steps} steps of "
-        f"{config.run.batch_size} x {shape.block_size} characters on {trainer.model.device}, "
+        f"{config.run.batch_size} x {shape.block_size} {dataset.vocabulary.unit}s on {trainer.model.device}, "
         f"{_count(executor.workers, 'worker')}{fallback}{processes}"
     )
+
+
+def _tokens(dataset):
+    """How the text is divided into tokens, to follow the number of its characters."""
+    vocabulary = dataset.vocabulary
+    if vocabulary.unit == "character":
+        return f" ({len(vocabulary)} distinct)"
+    number = len(dataset.train) + len(dataset.validation)
+    return f", {number:,} {vocabulary.unit}s ({len(vocabulary):,} distinct)"
 
 
 def _count(number, name):
@@ -232,13 +241,20 @@ def _count(number, name):
     return f"{number} {name}{plural if number > 1 else ''}"
 
 
+def _bits(trainer):
+    """The best loss in bits per character."""
+    evaluated = trainer.dataset.evaluated(trainer.config.run.evaluate_characters)
+    bits = evaluated.bits_per_character(trainer.best_loss)
+    return f" nats per {trainer.dataset.vocabulary.unit} ({bits:.3f} bits per character)"
+
+
 def describe_end(trainer, finished):
     """Result of the run, and the command to sample from it or to resume it."""
     if finished:
         path = shlex.quote(str(trainer.run.path))
         return (
             f"done in {describe_duration(trainer.seconds)}: best validation loss "
-            f"{trainer.best_loss:.4f} at step {trainer.best_step}\n"
+            f"{trainer.best_loss:.4f}{_bits(trainer)} at step {trainer.best_step}\n"
             f'generate text with:  tinyattn sample {path} --prompt "..."'
         )
     return (

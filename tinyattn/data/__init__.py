@@ -4,7 +4,7 @@ from .array_batches import ArrayBatches
 from .baselines import bigram_loss, unigram_loss
 from .batches import Batches, evaluation_batches, split_text
 from .corpus import CORPORA, load_corpus, read_text
-from .dataset import CharDataset
+from .dataset import TextDataset
 from .errors import InputError
 from .tokenizers import (
     TOKENIZERS,
@@ -22,9 +22,9 @@ __all__ = [
     "Batches",
     "BytePairTokenizer",
     "ByteTokenizer",
-    "CharDataset",
     "CharVocabulary",
     "InputError",
+    "TextDataset",
     "Tokenizer",
     "bigram_loss",
     "evaluation_batches",

@@ -1,15 +1,15 @@
-"""Unigram and bigram losses: baselines that a useful language model must beat."""
+"""Unigram and bigram losses of characters or tokens: baselines that a useful language model must beat."""
 
 import numpy as np
 
 from ..backend import host_array
 
-PSEUDO_COUNT = 0.1  # added to every count, so that unseen characters and pairs have a finite loss
-PIECE = 1 << 20  # characters that are counted at once, to limit the memory for a long text
+PSEUDO_COUNT = 0.1  # added to every count, so that unseen tokens and pairs have a finite loss
+PIECE = 1 << 20  # tokens that are counted at once, to limit the memory for a long text
 
 
 def unigram_loss(train, validation, vocabulary_size):
-    """The loss on ``validation``, in nats per character, of the character frequencies in ``train``.
+    """The loss on ``validation``, in nats per token, of the token frequencies in ``train``.
 
     p(b) = (count(b) + a) / (length + a V), with the pseudo-count a = 0.1 (Lidstone smoothing).
 
@@ -26,22 +26,26 @@ def unigram_loss(train, validation, vocabulary_size):
     return float(np.mean(-np.log(counts / counts.sum())[validation]))
 
 
-def bigram_loss(train, validation, vocabulary_size):
-    """The loss on ``validation``, in nats per character, of the frequencies of character pairs in ``train``.
+def bigram_loss(train, validation, vocabulary_size, before=None):
+    """The loss on ``validation``, in nats per token, of the frequencies of pairs of tokens in ``train``.
 
     p(b | a) = (count(ab) + s) / (count(a) + s V), with the pseudo-count s = 0.1.
 
     Args:
         train, validation, vocabulary_size: as for ``unigram_loss``.
+        before: the id before each of ``validation``; by default ``validation`` is one text, and its first id does not
+            count.
 
     >>> round(bigram_loss(np.array([0, 1] * 5000), np.array([0, 1, 0]), 2), 3)  # certain
     0.0
     """
     train, validation = host_array(train), host_array(validation)
+    if before is None:
+        before, validation = validation[:-1], validation[1:]
     size = vocabulary_size
-    pair_count = _pair_counts(train, validation, size) + PSEUDO_COUNT
+    pair_count = _pair_counts(train, before, validation, size) + PSEUDO_COUNT
     first_count = _counts(train[:-1], size) + PSEUDO_COUNT * size
-    return float(np.mean(np.log(first_count[validation[:-1]] / pair_count)))
+    return float(np.mean(np.log(first_count[before] / pair_count)))
 
 
 def _counts(ids, size):
@@ -50,9 +54,9 @@ def _counts(ids, size):
     return sum(np.bincount(ids[start : start + PIECE], minlength=size) for start in starts)
 
 
-def _pair_counts(train, validation, size):
-    """The count in ``train`` of each pair of neighbors in ``validation``; computed in pieces."""
-    wanted = validation[:-1].astype(np.int64) * size + validation[1:]
+def _pair_counts(train, first, second, size):
+    """The count in ``train`` of each pair of ``first`` and ``second`` as neighbors; computed in pieces."""
+    wanted = first.astype(np.int64) * size + second
     starts = range(0, len(train) - 1, PIECE)
     pieces = (train[start : start + PIECE + 1] for start in starts)
     numbers = (piece[:-1].astype(np.int64) * size + piece[1:] for piece in pieces)

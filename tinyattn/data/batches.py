@@ -5,8 +5,10 @@ import numpy as np
 from ..backend import host_array
 from .errors import InputError
 
+TRAIN_FRACTION = 0.9
 
-def split_text(ids, block_size, train_fraction=0.9):
+
+def split_text(ids, block_size, train_fraction=TRAIN_FRACTION):
     """Split ``ids`` into a first part for training and the rest for validation.
 
     Args:
@@ -27,6 +29,12 @@ def split_text(ids, block_size, train_fraction=0.9):
     ids = host_array(ids)
     cut = int(len(ids) * train_fraction)
     train, validation = ids[:cut], ids[cut:]
+    check_parts(train, validation, block_size)
+    return train, validation
+
+
+def check_parts(train, validation, block_size, unit="character"):
+    """Raise InputError if a part is too short for a window of ``block_size`` ids and the one after it."""
     shorter = min(len(train), len(validation))
     if shorter < block_size + 1:
         advice = (
@@ -35,11 +43,10 @@ def split_text(ids, block_size, train_fraction=0.9):
             else "pass a longer text"
         )
         raise InputError(
-            f"the text is too short for blocks of {block_size} characters: "
-            f"of its {len(ids)} characters {len(train)} are for training and {len(validation)} for "
+            f"the text is too short for blocks of {block_size} {unit}s: "
+            f"of its {len(train) + len(validation)} {unit}s {len(train)} are for training and {len(validation)} for "
             f"validation, and each part needs {block_size + 1}; {advice}"
         )
-    return train, validation
 
 
 class Batches:

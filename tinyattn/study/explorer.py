@@ -201,11 +201,11 @@ def _gradcheck_report(given, places):
 
 
 def _validation_text(loaded):
-    from ..data import CharDataset
+    from ..data import TextDataset
 
     block = loaded.config.architecture.block_size
     try:
-        dataset = CharDataset.load(loaded.config.run.data, block, None, loaded.vocabulary)
+        dataset = TextDataset.load(loaded.config.run.data, block, None, loaded.vocabulary)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot read the run's text, which --text defaults to ({error}): give --text"

@@ -97,6 +97,13 @@ class RunOptions:
     """Text to train on: one or more files, concatenated; - for standard input; pydoc (Python's own documentation); or
     shakespeare (downloaded)."""
 
+    tokenizer: Literal["characters", "bytes", "bpe"] = "characters"
+    """Tokens: characters; bytes, 256 for text in any script; or bpe, frequent sequences of bytes, learned from the text
+    (needs the tokenizers library)."""
+
+    vocabulary_size: Count | None = None
+    """Largest number of tokens of --tokenizer bpe, at least 257; 1024 by default [tokens]."""
+
     preset: Literal["fast", "gpt2-shaped", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
     """Preset that the other defaults come from."""
 
@@ -130,14 +137,14 @@ class RunOptions:
     """Evaluate and save every so many steps [steps]."""
 
     evaluate_characters: Count = 1_000_000
-    """Largest number of characters of the validation split per evaluation, the same ones each time, evenly spaced
-    [characters]."""
+    """Largest number of characters or tokens of the validation split per evaluation, the same ones each time, evenly
+    spaced [tokens]."""
 
     sample_every: CountOrZero = 100
     """Print a text sample every so many steps; 0: never [steps]."""
 
     sample_length: Count = 200
-    """Length of a text sample [characters]."""
+    """Length of a text sample [tokens]."""
 
     snapshots: FileCount = 0
     """Number of snapshots of the model to keep, evenly spaced from the first to the last step [files]."""
@@ -333,6 +340,15 @@ def check_config(config):
     """Raise an InputError for the first option that is incompatible with another."""
     with _as_input_error():
         config.architecture.check(option)
+    run = config.run
+    if run.vocabulary_size is not None and run.tokenizer != "bpe":
+        raise InputError(
+            f"--vocabulary-size is for --tokenizer bpe: leave it out, the vocabulary of {run.tokenizer} is given"
+        )
+    if run.vocabulary_size is not None and run.vocabulary_size < 257:
+        raise InputError(
+            f"--vocabulary-size {run.vocabulary_size}: expected at least 257, the 256 bytes and one merge"
+        )
 
 
 def as_annotated(group):

@@ -7,6 +7,7 @@ import warnings
 
 from ..data.atomic import write_atomic
 from ..data.corpus import corpus_title
+from ..error_messages import visible
 from .reports import MovingAverage
 
 
@@ -28,68 +29,27 @@ def draw_run(run, baselines=None):
         f"{corpus_title(config.run.data)}: {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
         f"{config.run.preset}"
     )
-    draw_loss(run.path / "loss.png", run.read_metrics(), baselines, title)
+    unit = run.vocabulary().unit
+    draw_loss(run.path / "loss.png", run.read_metrics(), baselines, title, unit)
 
 
-def draw_loss(path, lines, baselines=None, title=""):
+def draw_loss(path, lines, baselines=None, title="", unit="character"):
     """Plot training and validation loss against steps in a PNG file.
+
+    If ``lines`` have bits per character, the axis on the right is in these, as the validation text has them.
 
     Args:
         path: the file to write.
         lines: a result of ``read_metrics``.
         baselines: dict of name to loss, plotted as horizontal lines.
         title: title of the plot.
+        unit: what a loss is the mean over: character, byte or token.
 
     Raises:
         ImportError: if matplotlib is not installed.
         OSError: as ``draw_run``.
     """
-    with warnings.catch_warnings(), _silent("matplotlib"):
-        warnings.simplefilter("ignore")  # about glyphs missing in a font
-        content = _draw(lines, baselines, title)
-    write_atomic(path, content)
-
-
-def draw_comparison(path, runs, title=""):
-    """Plot the training losses of several runs against steps in a PNG file.
-
-    Args:
-        path: the file to write.
-        runs: dict of label to a result of ``read_metrics``.
-        title: title of the plot.
-
-    Raises:
-        ImportError: if matplotlib is not installed.
-        OSError: as ``draw_run``.
-    """
-    with warnings.catch_warnings(), _silent("matplotlib"):
-        warnings.simplefilter("ignore")  # about glyphs missing in a font
-        content = _draw_comparison(runs, title)
-    write_atomic(path, content)
-
-
-@contextlib.contextmanager
-def _silent(name):
-    """Silence a logger, which would write to standard error."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _draw(lines, baselines, title):
-    """The plot as the bytes of a PNG file."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # without pyplot: no window, no global state
-    with matplotlib.rc_context():
-        axes = figure.add_subplot()
+    with _plot(path, title, unit) as axes:
         steps, losses = _series(lines, "loss")
         axes.plot(steps, losses, color="#9ecae1", linewidth=0.8, label="batch")
         axes.plot(steps, smooth(losses), color="#2171b5", linewidth=1.6, label="batch, smoothed")
@@ -115,35 +75,65 @@ def _draw(lines, baselines, title):
                 fontsize=8,
                 color="#525252",
             )
-        axes.set(xlabel="step", ylabel="loss (nats per character)")
-        axes.set_title(title, parse_math=False)  # a file name may contain $
+        _, bits = _series(lines, "val_bits_per_character")
+        if bits and losses[-1] > 0:
+            factor = bits[-1] / losses[-1]
+            scales = (lambda loss: factor * loss, lambda bits: bits / factor)
+            axes.secondary_yaxis("right", functions=scales).set_ylabel("bits per character")
+
+
+def draw_comparison(path, runs, title=""):
+    """Plot the training losses of several runs against steps in a PNG file.
+
+    Args:
+        path: the file to write.
+        runs: dict of label to a result of ``read_metrics``.
+        title: title of the plot.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        OSError: as ``draw_run``.
+    """
+    with _plot(path, title) as axes:
+        for (label, lines), color in zip(runs.items(), ("#d94801", "#2171b5", "#525252")):
+            steps, losses = _series(lines, "loss")
+            axes.plot(steps, losses, color=color, linewidth=0.8, alpha=0.35)
+            final = f", final loss {smooth(losses)[-1]:.3f}" if losses else ""
+            axes.plot(steps, smooth(losses), color=color, linewidth=1.6, label=f"{label}{final}")
+
+
+@contextlib.contextmanager
+def _plot(path, title, unit="character"):
+    """The axes of a plot of losses against steps, written to a PNG file at the end of the block."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with warnings.catch_warnings(), _silent("matplotlib"), matplotlib.rc_context():
+        warnings.simplefilter("ignore")  # about glyphs missing in a font
+        figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
+        FigureCanvasAgg(figure)  # without pyplot: no window, no global state
+        axes = figure.add_subplot()
+        yield axes
+        axes.set(xlabel="step", ylabel=f"loss (nats per {unit})")
+        axes.set_title(visible(title), parse_math=False)  # a file name may contain $
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
         content = io.BytesIO()
         figure.savefig(content, format="png")
-    return content.getvalue()
+    write_atomic(path, content.getvalue())
 
 
-def _draw_comparison(runs, title):
-    """The plot of ``draw_comparison`` as the bytes of a PNG file."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # without pyplot: no window, no global state
-    axes = figure.add_subplot()
-    for (label, lines), color in zip(runs.items(), ("#d94801", "#2171b5", "#525252")):
-        steps, losses = _series(lines, "loss")
-        axes.plot(steps, losses, color=color, linewidth=0.8, alpha=0.35)
-        final = f", final loss {smooth(losses)[-1]:.3f}" if losses else ""
-        axes.plot(steps, smooth(losses), color=color, linewidth=1.6, label=f"{label}{final}")
-    axes.set(xlabel="step", ylabel="loss (nats per character)")
-    axes.set_title(title, parse_math=False)
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
-    content = io.BytesIO()
-    figure.savefig(content, format="png")
-    return content.getvalue()
+@contextlib.contextmanager
+def _silent(name):
+    """Silence a logger, which would write to standard error."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _series(lines, quantity):

@@ -20,7 +20,7 @@ class Display:
         """A step is done: ``report`` is a ``StepReport``."""
 
     def evaluating(self, step, done, total):
-        """``done`` of ``total`` characters are evaluated after ``step`` steps."""
+        """``done`` of ``total`` tokens are evaluated after ``step`` steps."""
 
     def evaluation(self, report):
         """An evaluation is done: ``report`` is an ``EvaluationReport``."""
@@ -47,6 +47,7 @@ class StepReport:
 
     step: int
     loss: float
+    bits_per_character: float
     smoothed_loss: float
     learning_rate: float
     grad_norm: float
@@ -61,15 +62,18 @@ class EvaluationReport:
 
     ``loss`` is the exponential moving average of the batch losses over about the last ``loss_steps`` steps. Each is
     measured before its update, so that early in training it is higher than the validation loss.
-    ``validation_loss`` is the mean over ``characters`` of the validation split's ``validation_characters``.
+    ``validation_loss`` is the mean over ``tokens`` of the validation split's ``validation_tokens``, in nats per
+    ``unit`` (character, byte or token); ``bits_per_character`` is the same loss in bits per character of the text.
     """
 
     step: int
     loss: float
     loss_steps: int
     validation_loss: float
-    characters: int
-    validation_characters: int
+    bits_per_character: float
+    tokens: int
+    validation_tokens: int
+    unit: str
     best: bool
     baselines: dict
     seconds: float

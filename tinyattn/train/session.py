@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..backend import Random, get_backend, use_random
 from ..backend import device as default_device
-from ..data import CharDataset, InputError, Tokenizer
+from ..data import InputError, TextDataset, Tokenizer
 from ..data.corpus import CORPORA, STANDARD_INPUT, corpus_names, corpus_stem, located
 from ..sampling import generate
 from .build import build_model, build_optimizers, build_step, build_task
@@ -63,8 +63,12 @@ def begin(config, out=None, processes=None):
     check_device(config.run.device)
     check_precision(config.run)
     config = _with_workers(config, processes.size)
-    dataset = CharDataset.load(
-        config.run.data, config.architecture.block_size, standard_input=_standard_input(processes)
+    dataset = TextDataset.load(
+        config.run.data,
+        config.architecture.block_size,
+        standard_input=_standard_input(processes),
+        tokenizer=config.run.tokenizer,
+        vocabulary_size=config.run.vocabulary_size,
     )
     # An absolute path, so that the run can be resumed from another working directory.
     config = dataclasses.replace(
@@ -152,7 +156,7 @@ def _resume(run, options, processes):
     except (KeyError, TypeError) as error:
         raise _damaged(file, error) from None
     vocabulary = run.vocabulary()
-    dataset = CharDataset.load(
+    dataset = TextDataset.load(
         config.run.data,
         config.architecture.block_size,
         identity,
@@ -194,12 +198,13 @@ def _standard_input(processes):
 
 
 def baselines_of(run):
-    """The unigram and bigram losses on the text of a ``RunDirectory``; None if the text is missing."""
+    """The unigram and bigram losses on the evaluated text of a ``RunDirectory``; None if the text is missing."""
     config = run.config()
     identity = run.read_state("last" if run.has_state("last") else "best")["corpus"]
     try:
         block_size = config.architecture.block_size
-        return CharDataset.load(config.run.data, block_size, identity, run.vocabulary()).baselines
+        dataset = TextDataset.load(config.run.data, block_size, identity, run.vocabulary())
+        return dataset.evaluated(config.run.evaluate_characters).baselines
     except InputError:
         return None
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..data import Batches, InputError
+from ..data.dataset import bits_per_character
 from ..sampling import generate
-from .evaluation import Stopped, evaluate, evaluated_characters
+from .evaluation import Stopped, evaluate
 from .parallel.mpi import rank_key
 from .reports import Display, DisplayError, EvaluationReport, MovingAverage, StepReport, show
 from .storage.arrays import first_not_finite
@@ -39,7 +40,7 @@ class Trainer:
     Args:
         config: ``TrainConfig``.
         run: ``RunDirectory`` to write to.
-        dataset: ``CharDataset`` to train and validate on.
+        dataset: ``TextDataset`` to train and validate on.
         model: a module in training mode.
         task: converts a batch to inputs and targets, or None (``build_task``).
         optimizers: ``Optimizers`` of the model's parameters.
@@ -182,7 +183,10 @@ class Trainer:
         self.evaluated_step = self.step
         if evaluation is not None:
             self._metrics.append(
-                self.step, val_loss=evaluation.validation_loss, seconds=evaluation.seconds
+                self.step,
+                val_loss=evaluation.validation_loss,
+                val_bits_per_character=evaluation.bits_per_character,
+                seconds=evaluation.seconds,
             )
             self.save(["best", "last"] if evaluation.best else ["last"])
             show(display.evaluation, evaluation)
@@ -193,6 +197,7 @@ class Trainer:
         """Do one optimizer step; returns a ``StepReport``."""
         before = {name: stream.state for name, stream in self.streams.items()}
         inputs, targets = self.batches.draw()
+        characters = int(self.dataset.vocabulary.characters_per_token[targets].sum())
         if self.task is not None:
             inputs, targets = self.task(inputs, targets, self.streams["masks"])
         rate = self.optimizers.set_learning_rate(self.step)
@@ -225,6 +230,7 @@ class Trainer:
         return StepReport(
             step=self.step,
             loss=loss,
+            bits_per_character=bits_per_character(loss, inputs.size, characters),
             smoothed_loss=self.smoothed.add(loss),
             learning_rate=rate,
             grad_norm=norm,
@@ -238,7 +244,7 @@ class Trainer:
         detail = f" ({error})" if str(error) else ""
         return (
             f"step {self.step + 1}: the memory of {self.model.device} does not hold {batch} windows of "
-            f"{block} characters{detail}; lower --batch-size {batch} or --block-size {block}"
+            f"{block} {self.dataset.vocabulary.unit}s{detail}; lower --batch-size {batch} or --block-size {block}"
         )
 
     def _check_finite(self, loss, norm, rate):
@@ -284,15 +290,18 @@ class Trainer:
         if best:
             self.best_loss, self.best_step = loss, self.step
         self.seconds = time.perf_counter() - self._began
+        evaluated = self.dataset.evaluated(most)
         return EvaluationReport(
             step=self.step,
             loss=self.smoothed.value,
             loss_steps=min(self.step, LOSS_STEPS),
             validation_loss=loss,
-            characters=evaluated_characters(len(validation), block_size, most),
-            validation_characters=len(validation) - 1,
+            bits_per_character=evaluated.bits_per_character(loss),
+            tokens=evaluated.tokens,
+            validation_tokens=len(validation) - 1,
+            unit=self.dataset.vocabulary.unit,
             best=best,
-            baselines=self.dataset.baselines,
+            baselines=evaluated.baselines,
             seconds=self.seconds,
         )
 

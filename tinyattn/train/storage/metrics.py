@@ -11,9 +11,11 @@ from .errors import DamagedFileError
 
 # The keys of a line besides "step"; units in brackets.
 QUANTITIES = {
-    "loss": "cross-entropy of the batch before the step [nats per character]",
-    "val_loss": "cross-entropy of the validation part, or of --evaluate-characters of it [nats per character]",
-    "tokens_per_second": "training throughput of the step, in characters [1/s]",
+    "loss": "cross-entropy of the batch before the step [nats per character or token]",
+    "bits_per_character": "the same for each character of the text [bits]",
+    "val_loss": "cross-entropy of the validation part, or of --evaluate-characters of it [nats per character or token]",
+    "val_bits_per_character": "the same for each character of the text [bits]",
+    "tokens_per_second": "training throughput of the step, in characters or tokens [1/s]",
     "learning_rate": "of AdamW [per step]",
     "grad_norm": "Euclidean norm of all gradients before clipping",
     "seconds": "training time so far, without the time between a stop and its resumption [s]",
