@@ -12,6 +12,7 @@ from tinyattn.train.reports import EvaluationReport, StepReport
 STEP = StepReport(
     step=30,
     loss=1.5,
+    bits_per_character=2.25,
     smoothed_loss=1.75,
     learning_rate=1e-3,
     grad_norm=0.5,
@@ -24,8 +25,10 @@ EVALUATION = EvaluationReport(
     loss=1.75,
     loss_steps=20,
     validation_loss=1.875,
-    characters=1000,
-    validation_characters=1000,
+    bits_per_character=2.7051,
+    tokens=1000,
+    validation_tokens=1000,
+    unit="character",
     best=True,
     baselines={"unigram": 3.3473, "bigram": 2.4838},
     seconds=61.0,
@@ -79,17 +82,17 @@ def test_a_terminal_gets_the_same_lines_and_a_live_one_without_markup():
 
 
 def test_a_partial_evaluation_says_how_many_characters():
-    part = dataclasses.replace(EVALUATION, characters=1_000_000, validation_characters=9_999_999)
+    part = dataclasses.replace(EVALUATION, tokens=1_000_000, validation_tokens=9_999_999)
     display = PlainDisplay(300, io.StringIO())
     display.evaluation(part)
     line = display.stream.getvalue()
-    assert "validation 1.8750 (best, 1,000,000 of 9,999,999 characters)" in line
+    assert "validation 1.8750, 2.705 bits/char (best, 1,000,000 of 9,999,999 characters)" in line
 
 
 def test_a_long_evaluation_shows_its_progress():
     plain = PlainDisplay(300, io.StringIO(), interval=0.0)
     plain.evaluating(30, 20_000, 1_000_000)
-    line = "step 30/300  evaluating: 20,000 of 1,000,000 characters"
+    line = "step 30/300  evaluating: 20,000 of 1,000,000"
     assert plain.stream.getvalue() == line + "\n"
     live = make_display(300, Terminal())
     with live:

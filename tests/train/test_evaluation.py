@@ -134,7 +134,7 @@ def test_the_report_contains_the_number_of_evaluated_characters(tmp_path, tiny):
     tiny["evaluate_characters"] = 40
     trainer = begin(make_config(tiny), tmp_path / "run")
     report = trainer.evaluate()
-    assert (report.characters, report.validation_characters) == (40, 98)
+    assert (report.tokens, report.validation_tokens, report.unit) == (40, 98, "character")
     assert math.isfinite(report.validation_loss)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..data.atomic import write_atomic
 from ..train.session import load_run, load_snapshot
 from ..train.storage.run_directory import RunDirectory
-from .observation import block_size_of, observe
+from .observation import as_tokenizer, block_size_of, observe
 from .page import MEGABYTE, Content, Maps, pack_target, render
 
 MEGABYTES = 4.0
@@ -90,7 +90,7 @@ def explore(
         text = _validation_text(loaded) if text is None else text
     if text is None:
         raise ValueError("explore() needs a text: pass text=")
-    text = _truncated(text, model, cut)
+    text = _truncated(text, model, as_tokenizer(vocabulary), cut)
     seen = observe(model, text, vocabulary=vocabulary)
     step = "now" if loaded is None else loaded.step
     content = Content(
@@ -177,16 +177,27 @@ def _checked_output(path):
     return path
 
 
-def _truncated(text, model, cut):
+def _truncated(text, model, vocabulary, cut):
     block = block_size_of(model)
-    if block is None or len(text) <= block:
+    ids = vocabulary.encode(text)
+    if block is None or len(ids) <= block:
         return text
     if not cut:
         raise ValueError(
-            f"the text has {len(text):,} characters, and the model's block size is {block}: give a shorter text, or "
-            f"truncate it to its first {block} characters (--cut)"
+            f"the text has {len(ids):,} {vocabulary.unit}s, and the model's block size is {block}: give a shorter "
+            f"text, or truncate it to its first {block} {vocabulary.unit}s (--cut)"
         )
-    return text[:block]
+    return _beginning(ids, vocabulary, block)
+
+
+def _beginning(ids, vocabulary, size):
+    """The longest text that ``ids`` begin with and that is encoded as at most ``size`` ids."""
+    for count in range(size, 0, -1):
+        text = vocabulary.decode(ids[:count])
+        # A token may end within a character, and at its end the text may be encoded otherwise.
+        if "\ufffd" not in text[-1:] and len(vocabulary.encode(text)) <= size:
+            return text
+    return ""
 
 
 def _gradcheck_report(given, places):
@@ -210,7 +221,7 @@ def _validation_text(loaded):
         raise ValueError(
             f"cannot read the run's text, which --text defaults to ({error}): give --text"
         ) from None
-    return loaded.vocabulary.decode(dataset.validation[:block])
+    return _beginning(dataset.validation, loaded.vocabulary, block)
 
 
 def _curve(path):

@@ -230,14 +230,21 @@ def _resolve(model, vocabulary):
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
     elif hasattr(model, "model") and hasattr(model, "vocabulary"):  # the result of load_run
         model, vocabulary = model.model, vocabulary or model.vocabulary
+    return model, as_tokenizer(vocabulary)
+
+
+def as_tokenizer(vocabulary):
+    """``vocabulary``, a tokenizer or the characters in the order of their ids, as a tokenizer.
+
+    Raises:
+        ValueError: for None.
+    """
     if vocabulary is None:
         raise ValueError(
             "the vocabulary of the model is unknown: pass vocabulary=, the characters in the order of their ids, or "
             "the directory of a run instead of the model"
         )
-    if not isinstance(vocabulary, Tokenizer):
-        vocabulary = CharVocabulary(vocabulary)
-    return model, vocabulary
+    return vocabulary if isinstance(vocabulary, Tokenizer) else CharVocabulary(vocabulary)
 
 
 def _attentions(model):

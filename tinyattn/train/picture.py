@@ -105,22 +105,23 @@ def draw_comparison(path, runs, title=""):
 @contextlib.contextmanager
 def _plot(path, title, unit="character"):
     """The axes of a plot of losses against steps, written to a PNG file at the end of the block."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with warnings.catch_warnings(), _silent("matplotlib"), matplotlib.rc_context():
+    with warnings.catch_warnings(), _silent("matplotlib"):
         warnings.simplefilter("ignore")  # about glyphs missing in a font
-        figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)  # without pyplot: no window, no global state
-        axes = figure.add_subplot()
-        yield axes
-        axes.set(xlabel="step", ylabel=f"loss (nats per {unit})")
-        axes.set_title(visible(title), parse_math=False)  # a file name may contain $
-        axes.grid(alpha=0.25)
-        axes.legend(frameon=False)
-        content = io.BytesIO()
-        figure.savefig(content, format="png")
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        with matplotlib.rc_context():
+            figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
+            FigureCanvasAgg(figure)  # without pyplot: no window, no global state
+            axes = figure.add_subplot()
+            yield axes
+            axes.set(xlabel="step", ylabel=f"loss (nats per {unit})")
+            axes.set_title(visible(title), parse_math=False)  # a file name may contain $
+            axes.grid(alpha=0.25)
+            axes.legend(frameon=False)
+            content = io.BytesIO()
+            figure.savefig(content, format="png")
     write_atomic(path, content.getvalue())
 
 
