@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-matplotlib = pytest.importorskip("matplotlib")
+figure_module = pytest.importorskip("matplotlib.figure")
 
 from tinyattn.train import picture  # noqa: E402
 
@@ -19,13 +19,13 @@ LINES = [
 def drawn(monkeypatch):
     """The axes of each picture."""
     figures = []
-    original = matplotlib.figure.Figure.savefig
+    original = figure_module.Figure.savefig
 
     def savefig(figure, *arguments, **options):
         figures.append(figure)
         original(figure, *arguments, **options)
 
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", savefig)
+    monkeypatch.setattr(figure_module.Figure, "savefig", savefig)
     return figures
 
 

@@ -94,10 +94,11 @@ class LiveDisplay(PlainDisplay):
 def step_parts(report):
     """Loss, remaining time, smoothed loss and throughput of a step, as strings, the most important first."""
     return [
-        f"loss {report.loss:.3f} ({report.bits_per_character:.2f} bits/char)",
+        f"loss {report.loss:.3f}",
         f"{describe_duration(report.seconds_left)} left",
         f"smoothed {report.smoothed_loss:.3f}",
         f"{report.tokens_per_second:,.0f} tokens/s",
+        f"{report.bits_per_character:.2f} bits/char",
     ]
 
 
