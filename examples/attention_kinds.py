@@ -67,7 +67,7 @@ def main(run):
     batch_size, dim = run.choose((8, 64), (2, 32))
     trained = {kind: train(kind, dataset, steps, batch_size, dim) for kind in KINDS}
 
-    unigram = dataset.baselines["unigram"]
+    baselines = dataset.evaluated().baselines
     last = max(steps // 10, 1)
     print(
         f"{pathlib.Path(run.options.data).name}, {steps} steps of {batch_size} texts of {BLOCK} characters, "
@@ -87,7 +87,7 @@ def main(run):
         ],
     )
     print(
-        f"\n(counting characters alone: {unigram:.3f}; pairs of them: {dataset.baselines['bigram']:.3f})"
+        f"\n(counting characters alone: {baselines['unigram']:.3f}; pairs of them: {baselines['bigram']:.3f})"
     )
 
     run.say_what_is_missing(

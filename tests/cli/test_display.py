@@ -51,9 +51,12 @@ def show(display):
 
 def test_an_evaluation_is_printed_with_the_baselines():
     text = show(PlainDisplay(300, io.StringIO(), interval=0.0))
-    assert "step 30/300  loss 1.500  1:30 left  smoothed 1.750  12,346 tokens/s  2.25 bits/char\n" in text
     assert (
-        "step 30/300  train 1.7500 (mean of the last 20 steps)  validation 1.8750 (best)  "
+        "step 30/300  loss 1.500  1:30 left  smoothed 1.750  12,346 tokens/s  2.25 bits/char\n"
+        in text
+    )
+    assert (
+        "step 30/300  train 1.7500 (mean of the last 20 steps)  validation 1.8750, 2.705 bits/char (best)  "
         "unigram 3.347  bigram 2.484  [1:01]\n" in text
     )
     assert text.endswith("--- text sample after step 30\nROMEO:\n[bold]What[/bold] :smile:\n---\n")
