@@ -68,6 +68,7 @@ def main(run):
     trained = {kind: train(kind, dataset, steps, batch_size, dim) for kind in KINDS}
 
     baselines = dataset.evaluated().baselines
+    unigram = baselines["unigram"]
     last = max(steps // 10, 1)
     print(
         f"{pathlib.Path(run.options.data).name}, {steps} steps of {batch_size} texts of {BLOCK} characters, "
@@ -86,9 +87,7 @@ def main(run):
             for kind, (losses, loss, seconds) in trained.items()
         ],
     )
-    print(
-        f"\n(counting characters alone: {baselines['unigram']:.3f}; pairs of them: {baselines['bigram']:.3f})"
-    )
+    print(f"\n(counting characters alone: {unigram:.3f}; pairs of them: {baselines['bigram']:.3f})")
 
     run.say_what_is_missing(
         "which kinds learn more slowly and which steps are cheaper "
