@@ -67,12 +67,18 @@ CHANGES = {
     " += ": " -= ",
     "__syncthreads();": ";",
 }
-# Mutants that compute the same, by file and changed line, each with the reason.
+# Mutants that compute the same, each with the reason, by file and changed line; the next two lines follow after bars.
 EQUIVALENT = {
+    r"(softmax|layer_norm|rms_norm)\.cu: for .* i <= ITEMS.*\| if \(column (< width\) (y|dx)\[|>= width\) break;)": (
+        "the column beyond the last is not below the width, and not stored"
+    ),
     r"attention\.cu: .*FITTING <= 32 \?": "the same minimum",
-    r"attention\.cu: .*d <= Shape<HEAD_DIM>::WIDTH": "the column beyond is not below the width, and not stored",
+    r"query_key\.cu: for .* n <= PAIRS.*\| if \(i >= half\) break;": "there is no pair beyond, as half <= 64",
+    r"attention\.cu: .*d <= Shape<HEAD_DIM>::WIDTH.*\| if \(i < length && column": (
+        "the column beyond the last is not below the width, and not stored"
+    ),
     r"attention\.cu: return score >= largest_finite": "the same for the largest number itself",
-    r"attention\.cu: int end = .*keys \+ keys \+ queries\)": "tiles that no query sees are computed, not skipped",
+    r"attention\.cu: int end = .*ROWS \+ keys \+ queries\)": "tiles that no query sees are computed, not skipped",
     r"attention\.cu: int begin = .*(/ S::ROWS|\(keys \+ queries\))": "tiles that see no key are computed, not skipped",
     r"attention\.cu: for \(int first = 0; first <= end": "one more tile, which no query sees",
     r"clipping\.cu: .*factor <= 1": "the factor 1 either way",
@@ -86,7 +92,7 @@ def draws():
 
 
 def mutants(file):
-    """Yield ``(description, source)`` for every change of a file."""
+    """Yield ``(description, source, key for EQUIVALENT)`` for every change of a file."""
     text = (launch.SOURCES / file).read_text()
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
@@ -97,12 +103,13 @@ def mutants(file):
             for found in re.finditer(re.escape(old), code):
                 changed = line[: found.start()] + new + line[found.end() :]
                 mutated = [*lines[:number], changed, *lines[number + 1 :]]
-                yield f"{file}:{number + 1}: {changed.strip()}", "".join(mutated)
+                changed = changed.strip()
+                key = " | ".join([f"{file}: {changed}", *map(str.strip, lines[number + 1 :][:2])])
+                yield f"{file}:{number + 1}: {changed}", "".join(mutated), key
 
 
-def reason_of(description):
+def reason_of(key):
     """Why a mutant is equivalent, or None."""
-    key = re.sub(r":\d+:", ":", description, count=1)
     return next((reason for known, reason in EQUIVALENT.items() if re.match(known, key)), None)
 
 
@@ -133,6 +140,8 @@ def check(file):
     for name, options in blocks.BLOCKS.items():
         if any(part in name for part in BLOCKS.get(file, ())):
             blocks.compare(options)
+            if file == "residual.cu":  # columns of more than a block of threads
+                blocks.compare(options, **blocks.LONG_ROWS)
     if file in TESTS:
         TESTS[file]()
     if file not in PRIMITIVES:
@@ -202,8 +211,8 @@ def main():
         began = time.monotonic()
         check(path.name)
         seconds = SECONDS + TIMES * (time.monotonic() - began)
-        for name, text in mutants(path.name):
-            reason = reason_of(name)
+        for name, text, key in mutants(path.name):
+            reason = reason_of(key)
             equivalent += reason is not None
             total += reason is None
             verdict = None if reason else verdict_on(path.name, text, seconds)

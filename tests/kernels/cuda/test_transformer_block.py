@@ -24,6 +24,7 @@ BLOCKS = {
     "rms norm, biases, dropout": {"norm_kind": "rms_norm", "dropout": 0.2},
 }
 DIM, HEADS, LENGTH = 36, 2, 11
+LONG_ROWS = {"shape": (1, 3, 544), "dim": 544, "heads": 8, "feed_forward_dim": 8}
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5, "float16": 2e-2}
 
 
@@ -86,4 +87,4 @@ def test_tokens_may_have_any_leading_axes(shape):
 
 def test_rows_may_be_longer_than_a_warp_keeps_and_heads_longer_than_a_warp():
     for name in ("layer norm, biases, dropout", "rms norm, rotary"):
-        compare({**BLOCKS[name], "feed_forward_dim": 8}, shape=(1, 3, 544), dim=544, heads=8)
+        compare(BLOCKS[name], **LONG_ROWS)

@@ -18,6 +18,7 @@ SHAPES = {
     "square": (9, 9),
     "again": (8, 24),
     "several blocks": (20, 30),
+    "several blocks again": (20, 30),
     "vector": (5,),
 }
 OPTIMIZERS = {

@@ -1,12 +1,12 @@
-"""Kernels in CUDA C++ for the device ``"cuda"``: each ``.cu`` beside the Python that launches it.
+"""Kernels in CUDA C++ for the device ``"cuda"``: each ``.cu`` file is next to the Python module that launches it.
 
-They are written in CUDA C++, and not in Python that is compiled, for three reasons. It is the language of the papers
-and of every other implementation, in which a student can compare. CuPy compiles it as it is, so that CuPy remains the
-one dependency. And a C++ compiler of the host can compile the very same text: the tests run each line of it without a
-GPU, thread by thread (``simulation.py``).
+They are written in CUDA C++, not in a compiled subset of Python, for three reasons. It is the language of the papers
+and of most other implementations, with which a student can compare. CuPy compiles it unchanged, so that CuPy remains
+the only dependency. And the C++ compiler of the host compiles the same source: the tests run every line without a GPU,
+thread by thread (``simulation.py``).
 
-A kernel is registered as those for the CPU are: ``forward(*inputs, **parameters) -> (out, residuals)`` and
-``backward(g, residuals) -> cotangents``. All reductions have a fixed order, so that a run is repeated to the last bit.
+Kernels are registered like those for the CPU: ``forward(*inputs, **parameters) -> (out, residuals)`` and
+``backward(g, residuals) -> cotangents``. All reductions have a fixed order, so that runs are bit-identical.
 """
 
 from ...autograd.modes import simulated_kernels

@@ -1,4 +1,6 @@
-// AdamW over flat storage, one pass over four arrays. See optim/adamw.py, from which the names are.
+// AdamW over flat storage, one pass over four arrays. Names as in optim/adamw.py.
+//
+// Trade-offs: the time is that of reading four numbers and writing three per parameter; arithmetic is negligible.
 
 #include "common.cuh"
 

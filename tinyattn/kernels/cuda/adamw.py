@@ -1,4 +1,7 @@
-"""AdamW over flat storage: all parameters of a group in one launch."""
+"""AdamW over flat storage: all parameters of a group in one launch.
+
+Trade-offs: one pass over memory, where each operation of the update by itself makes one.
+"""
 
 import math
 

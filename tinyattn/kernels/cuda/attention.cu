@@ -1,16 +1,18 @@
 // FlashAttention: out = softmax(scale q k^T) v, tile by tile, so that no array of all scores is ever made.
 // See attention/dense.py for the mathematics, attention/flash.py for the algorithm.
 //
-// A query (backward: a query or a key) belongs to PARTS neighboring threads, each of which has 32 of its features in
-// registers. Tiles of the other side go through shared memory, where all threads of a block read them.
+// A query (in backward: a query or a key) belongs to PARTS neighboring threads, each of which has 32 of its features in
+// registers. Tiles of the other side are loaded to shared memory, where all threads of a block read them.
+//
+// Trade-offs: see attention.py.
 
 #include "common.cuh"
 #include "counter.cuh"
 
 const int THREADS = 128;
-const int CHUNK = 8;  // keys between two looks at the maximum
+const int CHUNK = 8;  // keys between two updates of the maximum
 
-// One call of attention: what all kernels are told.
+// The parameters that all kernels share.
 #define CALL                                                                                                          \
     int heads, int queries, int keys, int head_dim, int value_dim, int swapped, int causal, double scale,            \
         int mask_batch, int mask_head, int mask_query, int mask_key, unsigned low, unsigned high, unsigned threshold, \
@@ -22,8 +24,8 @@ struct Shape {
     static const int WIDTH = HEAD_DIM / PARTS;
     static const int ROWS = THREADS / PARTS;  // queries, or keys, of a block
 
-    // The number of a part's feature: four neighbors to each part in turn, so that shared memory is read without
-    // conflicts, four numbers at a time.
+    // The index of a part's feature. The parts take turns with groups of four features, so that shared memory is read
+    // without bank conflicts, four numbers at a time.
     static __device__ int feature(int d, int part) { return d / 4 * 4 * PARTS + part * 4 + d % 4; }
 
     template <typename T>
@@ -34,20 +36,20 @@ struct Shape {
     }
 };
 
-// Rows of a tile: as many as fit 16 KiB.
+// The number of rows of a tile: as many as fit 16 KiB, at most 32.
 template <typename T, int HEAD_DIM>
 struct Tile {
     static const int FITTING = 16384 / int(sizeof(T)) / HEAD_DIM;
     static const int ROWS = FITTING < 32 ? FITTING : 32;
 };
 
-// Where row i of a head begins, in memory laid out (batch, heads, length, width), or swapped (batch, length, heads, width).
+// The start of row i of a head, in memory laid out (batch, heads, length, width), or swapped (batch, length, heads, width).
 __device__ inline long long row_start(int number, int i, int heads, int length, int width, int swapped) {
     long long batch = number / heads, head = number % heads;
     return (swapped ? (batch * length + i) * heads + head : (batch * heads + head) * length + i) * width;
 }
 
-// One thread's part of a row, times a factor; zeros beyond the width and the length.
+// Load one thread's part of a row, times a factor; zeros beyond the width and the length.
 template <int HEAD_DIM, typename Number, typename T>
 __device__ void load_part(T *part_of_row, const Number *array, int part, T times, int number, int i, int heads,
                           int length, int width, int swapped) {
@@ -68,7 +70,7 @@ __device__ void store_part(const T *part_of_row, Number *array, int part, T time
     }
 }
 
-// The rows from `first` on, times a factor, to shared memory, by all threads of the block.
+// Load the rows from `first` on, times a factor, to shared memory. All threads of the block must call.
 template <int ROWS, int HEAD_DIM, typename Number, typename T>
 __device__ void load_tile(T (*tile)[HEAD_DIM], const Number *array, T times, int number, int first, int heads,
                           int length, int width, int swapped) {
@@ -91,7 +93,7 @@ __device__ inline bool sees(int i, int j, int number, const bool *mask, int head
 #define SEES(i, j) \
     sees(i, j, number, mask, heads, queries, keys, causal, mask_batch, mask_head, mask_query, mask_key)
 
-// The factor of a weight under dropout, numbered as in the array of all weights.
+// The factor of a weight under dropout; its counter is its index in the array of all weights.
 template <typename T>
 __device__ T kept(int i, int j, int number, int queries, int keys, unsigned low, unsigned high, unsigned threshold,
                   double factor) {
@@ -100,13 +102,13 @@ __device__ T kept(int i, int j, int number, int queries, int keys, unsigned low,
 }
 #define KEPT(i, j) (threshold ? kept<T>(i, j, number, queries, keys, low, high, threshold, factor) : T(1))
 
-// A score of infinity takes all the weight, as the largest number does; inf - inf would be NaN.
+// A score of infinity is replaced by the largest finite number, since inf - inf would be NaN.
 template <typename T>
 __device__ T bounded(T score) {
     return score > largest_finite<T>() ? largest_finite<T>() : score;
 }
 
-// For each query the average of the values, and the log-sum-exp of its scores for the backward.
+// For each query the average of the values, and the log-sum-exp of its scores for the backward pass.
 template <typename Number, int HEAD_DIM>
 __global__ void attention_forward(const Number *q, const Number *k, const Number *v, const bool *mask, Number *out,
                                   Wide<Number> *log_sum_exp, CALL) {
@@ -164,7 +166,7 @@ __global__ void attention_forward(const Number *q, const Number *k, const Number
 
 // With P = exp(S - log_sum_exp), dP = D (dO V^T) and delta = sum_j P_j dP_j = <dO, O>,
 //     dS = P (dP - delta),    dQ = scale dS K.
-// Writes delta, for the other half of the backward.
+// Stores delta for the other half of the backward pass.
 template <typename Number, int HEAD_DIM>
 __global__ void attention_backward_queries(const Number *g, const Number *q, const Number *k, const Number *v,
                                            const bool *mask, const Number *out, const Wide<Number> *log_sum_exp,
@@ -215,7 +217,7 @@ __global__ void attention_backward_queries(const Number *g, const Number *q, con
     store_part<HEAD_DIM>(sum, dq, part, T(scale), number, i, heads, queries, head_dim, swapped);
 }
 
-//     dK = scale dS^T Q,    dV = (D P)^T dO:  each block has some keys, and meets all queries that see them.
+//     dK = scale dS^T Q,    dV = (D P)^T dO:  a block has some keys, and loops over all queries that see them.
 template <typename Number, int HEAD_DIM>
 __global__ void attention_backward_keys(const Number *g, const Number *q, const Number *k, const Number *v,
                                         const bool *mask, const Wide<Number> *log_sum_exp, const Wide<Number> *delta,

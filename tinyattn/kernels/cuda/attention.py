@@ -2,13 +2,13 @@
 
 Trade-offs:
 
-- Arithmetic for memory: backward computes scores and weights again, twice: once for the queries, once for the keys, so
-  that each thread sums into its own registers and nothing is added atomically. The result is the same every time.
-- Products run on the cores for float32, and not on tensor cores: exact in float32, and the same code for all types.
-- Heads that are views of a projection, (batch, length, heads, head_dim), are read and written where they lie.
-- Head sizes between 16, 32, 64 and 128 are filled up with zeros, in registers only.
+- More arithmetic for less memory: backward computes scores and weights again, once for the queries and once for the
+  keys, so that each thread sums in its own registers. There are no atomic additions, and runs are bit-identical.
+- Products use the float32 units, not tensor cores: they are exact in float32, and all dtypes share the code.
+- Heads that are views of a projection, (batch, length, heads, head_dim), are read and written without a copy.
+- Head sizes other than 16, 32, 64 and 128 are padded with zeros to the next of these, in registers and shared memory.
 
-Wider heads, and leading axes that have to be broadcast, go to the portable kernel.
+The portable kernel computes heads of more than 128 features, and leading axes that broadcast.
 
 Source: T. Dao et al., "FlashAttention" (2022), algorithms 1 and 4; T. Dao, "FlashAttention-2" (2023), section 3.2, for
 the division of the work.
@@ -26,7 +26,7 @@ from .launch import launch
 from .rows import contiguous, heads_swapped, is_floating, wide
 
 _THREADS = 128
-_HEAD_DIMS = (16, 32, 64, 128)  # that the kernels are compiled for
+_HEAD_DIMS = (16, 32, 64, 128)  # the kernels are compiled for these
 LONGEST = 65535 * (
     _THREADS // 4
 )  # sequence: the largest grid along its second axis, with the fewest rows per block
@@ -66,7 +66,7 @@ def _fits(q, k, v, mask):
 
 
 class AttentionCall:
-    """One call of attention: its inputs as (batch, heads, length, width), and what forward leaves for backward."""
+    """One call of attention: its inputs as (batch, heads, length, width), and what forward saves for backward."""
 
     def __init__(self, q, k, v, mask, causal, scale, dropout_p, dropout_key):
         self.leading = q.shape[:-2]
@@ -125,7 +125,7 @@ class AttentionCall:
         launch("attention.cu", name, template, grid, _THREADS, *arrays, *self.numbers)
 
     def _laid_out(self, array):
-        """(batch, heads, length, width), contiguous, or so with heads and length swapped."""
+        """(batch, heads, length, width), contiguous, or contiguous with heads and length swapped."""
         if not self.swapped:
             array = contiguous(array)
             return array.reshape((1,) * (4 - array.ndim) + array.shape)
@@ -141,7 +141,7 @@ class AttentionCall:
         return backend.empty((batch, heads, length, width), array.dtype)
 
     def _empty_numbers(self):
-        """A number for each query of each head."""
+        """One number per query and head, not initialized."""
         return backend_of(self.q).empty(self.q.shape[:3], wide(self.q.dtype))
 
     def _in_shape(self, array):

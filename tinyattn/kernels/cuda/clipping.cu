@@ -1,11 +1,13 @@
-// The norm of all gradients as one vector, and the gradients scaled down to the largest norm allowed.
-// Sums of squares are taken in double: there no square of float32 overflows or vanishes.
+// The norm of all gradients as one vector, and the gradients scaled to a norm of at most max_norm.
+//
+// Trade-offs: sums of squares are in double, where no square of a float32 overflows or underflows; the rule
+// computes float64.
 
 #include "common.cuh"
 
 const int THREADS = 256;
 
-// A block's part of the sum of squares, at its number in the array of all.
+// The partial sum of squares of each block, to the element of its index.
 template <typename Number>
 __global__ void sum_of_squares(const Number *gradient, double *partial, int size) {
     double sum = 0;
@@ -17,8 +19,7 @@ __global__ void sum_of_squares(const Number *gradient, double *partial, int size
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// By one block: the norm, and the factor min(1, max_norm / (norm + 1e-6)). A norm that is no number, or infinite,
-// leaves the gradients as they are.
+// In one block: the norm, and the factor min(1, max_norm / (norm + 1e-6)), or 1 if the norm is NaN or infinite.
 template <typename Real>
 __global__ void clip_factor(const Real *partial, Real *norm_and_factor, int parts, double max_norm) {
     Real sum = 0;

@@ -1,6 +1,6 @@
-"""Clipping of gradients by their norm: two launches for each array and one for all, and no answer that the host needs.
+"""Clipping of gradients by their norm: two launches for each array, and one for the norm.
 
-Trade-offs: the kernels are launched asynchronously; reading the norm on the host synchronizes.
+Trade-offs: norm and factor stay on the device, so that the host does not wait; reading the norm synchronizes.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from ..updates import register_update
 from .launch import blocks_for, launch
 
 _BLOCK = 256
-_MOST_SUMS = 1024  # blocks that each leave a partial sum of an array
+_MOST_SUMS = 1024  # partial sums of an array, one per block
 
 
 def clip(arrays, max_norm):

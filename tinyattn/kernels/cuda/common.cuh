@@ -1,6 +1,8 @@
-// What several kernels share: float16 in memory, the type that sums are taken in, and sums over the threads of a row.
+// Shared by several kernels: float16 in memory, the type of sums, reductions over the threads of a row, and faults.
+//
+// Trade-offs: float16 is defined here, so that kernels need no header of the CUDA toolkit, which CuPy runs without.
 
-// A float16 number, as it lies in memory; arithmetic is done in float.
+// A float16 number in memory; arithmetic is in float.
 struct Half {
     unsigned short bits;
 
@@ -20,7 +22,7 @@ __device__ inline Half::operator float() const {
 }
 #endif
 
-// The type to compute in: double for double, float for all others.
+// The type of arithmetic: double for double, float for the others.
 template <typename Number>
 struct WideOf {
     typedef float type;
@@ -34,7 +36,7 @@ using Wide = typename WideOf<Number>::type;
 
 #define INFINITE __int_as_float(0x7f800000)
 
-// The largest number that is no infinity.
+// The largest finite number.
 template <typename T>
 __device__ inline T largest_finite() {
     return sizeof(T) == 4 ? T(3.4028234663852886e38) : T(1.7976931348623157e308);
@@ -49,15 +51,15 @@ struct Largest {
     static __device__ T of(T a, T b) { return a > b || a != a ? a : b; }  // NaN wins
 };
 
-// The sum, or the largest, of what the THREADS threads that share a row hold: 32, a warp, or all threads of the block.
-// Each of them gets the same number, and each must call. Lanes exchange values in pairs whose distance halves.
+// The sum or the maximum over the THREADS threads that share a row: 32, a warp, or all threads of the block. All of them
+// must call, and all get the same result. Lanes exchange values in pairs at distances 16, 8, 4, 2, 1 (a butterfly).
 template <typename Operation, int THREADS, typename T>
 __device__ T reduce(T value) {
     for (int distance = 16; distance > 0; distance /= 2)
         value = Operation::of(value, __shfl_xor_sync(0xffffffffu, value, distance));
     if constexpr (THREADS > 32) {
         __shared__ T of_warp[THREADS / 32];
-        __syncthreads();  // the last reduction's may still be read
+        __syncthreads();  // the values of the last reduction may still be read
         if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
         __syncthreads();
         value = of_warp[0];
@@ -66,8 +68,8 @@ __device__ T reduce(T value) {
     return value;
 }
 
-// 1 / sqrt(mean of squares) of a row whose squares overflow, next to which eps is nothing. The largest number is divided
-// out first. Each thread has ITEMS of the row's numbers, and zeros beyond its end.
+// 1 / sqrt(mean of squares) of a row whose squares overflow, where eps is negligible: the numbers are first divided by the
+// largest one. Each thread has ITEMS of the row's numbers, and zeros beyond its end.
 template <int THREADS, int ITEMS, typename T>
 __device__ T inverse_of_large(const T *kept, int width) {
     T largest = 0;
@@ -78,8 +80,8 @@ __device__ T inverse_of_large(const T *kept, int width) {
     return 1 / sqrt(reduce<Sum, THREADS>(sum) / width) / largest;
 }
 
-// The first wrong index that any kernel meets is noted here and reported when the host next reads a result: 1, what it
-// was, what it had to be below. See faults.py.
+// Record the first index out of range: the kind of index, its value, and the bound. The host raises an error when it next
+// reads a result: see faults.py.
 __device__ inline void note_fault(int *fault, int kind, long long index, int limit) {
     if (atomicCAS(fault, 0, kind) == 0) {
         fault[1] = int(index);

@@ -1,4 +1,6 @@
-// The random bits of backend/counter.py: a function of a key, in two halves, and of an element's number.
+// The random bits of backend/counter.py: a function of a key, in two halves, and of a counter, an element's index.
+//
+// Trade-offs: the mask is computed where it is needed and never stored, in a few integer operations per element.
 
 __device__ inline unsigned random_bits(unsigned low, unsigned high, unsigned counter) {
     unsigned bits = (counter ^ low) * 0x9E3779B9u;

@@ -1,10 +1,12 @@
-// Cross-entropy from logits, a row at a time, without keeping probabilities. See ops/losses.py.
+// Cross-entropy from logits, row by row. See ops/losses.py.
+//
+// Trade-offs: probabilities are not stored; backward computes them again from two numbers per row.
 
 #include "common.cuh"
 
-// loss = log sum_c exp(x_c - m) - (x_t - m). Each thread carries the maximum of what it has read and the sum of the
-// exponentials below it, so that the row is read once; at the end the threads' pairs are put together.
-// Kept for backward: m and the sum, (rows, 2).
+// loss = log sum_c exp(x_c - m) - (x_t - m). Each thread updates a running maximum and a running sum of exponentials, so
+// that the row is read once; at the end the threads' pairs are combined (an online softmax).
+// Saved for backward: m and the sum, (rows, 2).
 template <typename Number, typename Id, int THREADS>
 __global__ void cross_entropy_forward(const Number *logits, const Id *target, Wide<Number> *losses,
                                       Wide<Number> *statistics, int *fault, int rows, int classes, int ignored) {
@@ -42,7 +44,7 @@ __global__ void cross_entropy_forward(const Number *logits, const Id *target, Wi
     losses[row] = loss;
 }
 
-// The sum or the mean of the losses, and how many count, by one block in a fixed order.
+// The sum or the mean of the losses, and the number of counted targets, in one block and a fixed order.
 template <typename Number, typename Id>
 __global__ void cross_entropy_reduce(const Wide<Number> *losses, const Id *target, Number *out, int *count, int rows,
                                      int ignored, int mean) {
@@ -60,8 +62,8 @@ __global__ void cross_entropy_reduce(const Wide<Number> *losses, const Id *targe
     *out = sum / *count;
 }
 
-// dx_c = scale (p_c - [c = t]): the scale is the cotangent of the row's loss, g[row] where every row has its own, and
-// g[0] / count where they were summed.
+// dx_c = scale (p_c - [c = t]). The scale is the cotangent of the row's loss: g[row], or g[0] / count if the losses were
+// reduced.
 template <typename Number, typename Id>
 __global__ void cross_entropy_backward(const Number *g, const Number *logits, const Id *target,
                                        const Wide<Number> *statistics, const int *count, Number *dx, int rows,

@@ -1,7 +1,7 @@
-"""Cross-entropy from logits: two launches forward, one backward, and no answer that the host waits for.
+"""Cross-entropy from logits: two launches forward, one backward, without synchronization.
 
-Trade-offs: backward computes the exponentials again from two numbers a row. How many places count, by which the
-mean divides, stays on the device. A target that names no class is noted there: see ``faults``.
+Trade-offs: backward computes the exponentials again from two numbers per row. The number of counted targets, by which
+the mean divides, stays on the device, and so does an error about a target out of range: see ``faults.py``.
 """
 
 from ...autograd import register_kernel
@@ -44,7 +44,7 @@ def forward(logits, target, *, ignore_index=-100, label_smoothing=0.0, reduction
         ignore_index,
     )
     if found(backend):
-        return NotImplemented  # the rule words the error
+        return NotImplemented  # the rule raises the error
     count = None
     out = losses
     if reduction != "none":

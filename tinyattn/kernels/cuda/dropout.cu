@@ -1,4 +1,6 @@
-// Dropout under the mask of backend/counter.py: element n is kept if its random bits are at least the threshold.
+// Dropout with the mask of backend/counter.py: element n is kept if its random bits are at least the threshold.
+//
+// Trade-offs: see counter.cuh.
 
 #include "common.cuh"
 #include "counter.cuh"

@@ -1,4 +1,7 @@
-"""Dropout: the mask is computed from the key where it is needed, backward too, and never stored."""
+"""Dropout: one launch forward, one backward.
+
+Trade-offs: forward and backward each compute the mask from the key; it is never stored.
+"""
 
 import numpy as np
 
@@ -22,7 +25,7 @@ def _masked(x, p, key):
 
 
 def mask_numbers(p, key):
-    """What kernels need to compute a mask: both halves of the key, the threshold, and the factor of what is kept."""
+    """The arguments from which kernels compute a mask: the halves of the key, threshold, and factor 1 / (1 - p)."""
     key = key or 0
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32 & 0xFFFFFFFF)
     return low, high, np.uint32(round(p * 2**32)), 1 / (1 - p)

@@ -1,17 +1,17 @@
-"""Launching kernels whose threads each compute elements by themselves."""
+"""Launch elementwise kernels."""
 
 from ...backend import backend_of
 from .launch import blocks_for, launch
 from .rows import contiguous
 
 _BLOCK = 256
-LARGEST = 2**30  # elements: their numbers, and a step of the grid beyond, are held by 32 bits
+LARGEST = 2**30  # elements: an index, plus a step of a grid-stride loop, fits 32 bits
 
 
 def map_elements(file, name, template, arrays, *numbers, dtype=None):
-    """A fresh array, of the shape of ``arrays`` and contiguous, that the kernel computes from them.
+    """The result of an elementwise kernel: a new contiguous array of the shape of ``arrays``.
 
-    The kernel gets the arrays, the result, the number of elements, and ``numbers``.
+    The parameters of the kernel are the arrays, the result, the number of elements, and ``numbers``.
     """
     arrays = [contiguous(array) for array in arrays]
     out = backend_of(arrays[0]).empty(arrays[0].shape, arrays[0].dtype if dtype is None else dtype)

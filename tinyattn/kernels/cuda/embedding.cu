@@ -1,4 +1,6 @@
-// Rows of a table by id, and the sum of rows by id that is its backward. See ops/embedding.py.
+// Rows of a table by id; backward sums the cotangents of the rows of each id. See ops/embedding.py.
+//
+// Trade-offs: backward sorts the ids instead of adding atomically, so that runs are bit-identical.
 
 #include "common.cuh"
 
@@ -16,14 +18,14 @@ __global__ void embedding_forward(const Id *ids, const Number *weight, Number *o
     }
 }
 
-// What the ids are sorted by: the id, then the place, so that the order of equal ids is fixed.
+// Keys for sorting: by id, then by position, so that the order of equal ids is fixed.
 template <typename Id>
 __global__ void sort_keys(const Id *ids, long long *keys, int count) {
     for (int n = blockIdx.x * blockDim.x + threadIdx.x; n < count; n += gridDim.x * blockDim.x)
         keys[n] = (long long)ids[n] * count + n;
 }
 
-// The first of the sorted keys that is not below a bound.
+// The index of the first of the sorted keys that is not below a bound, by bisection.
 __device__ inline int first_from(const long long *keys, int count, long long bound) {
     int low = 0, high = count;
     while (low < high) {
@@ -34,8 +36,8 @@ __device__ inline int first_from(const long long *keys, int count, long long bou
     return low;
 }
 
-// The sum of the rows of g whose id is blockIdx.x, found as one stretch of the sorted keys. The stretch is cut among
-// gridDim.y blocks, each of which leaves its part: (gridDim.y, ids, width).
+// The sum of the rows of g with the id blockIdx.x, a segment of the sorted keys. gridDim.y blocks share the segment, and
+// each stores a partial sum: (gridDim.y, ids, width).
 template <typename Number, typename Result>
 __global__ void sum_by_id(const Number *g, const long long *keys, Result *sums, int count, int width, int padding) {
     typedef Wide<Number> T;

@@ -1,8 +1,9 @@
-"""Rows of a table by id; the gradient sums sorted ids, in a fixed order and without atomic additions.
+"""Rows of a table by id; backward sums segments of the sorted ids, in a fixed order and without atomic additions.
 
-Trade-offs: the ids are sorted together with their places, so that every row of the table finds those that named it
-as one stretch, by bisection. The stretches of a small table are long, and cut in parts that are summed at the end. An
-id out of range is noted on the device: see ``faults``.
+Trade-offs: sorting the ids together with their positions takes longer than atomic additions, but runs are
+bit-identical. Each row of the table finds its segment by bisection. The segments of a small table are long: several
+blocks share one, and a second launch adds their partial sums. An id out of range is recorded on the device: see
+``faults.py``.
 """
 
 from ...autograd import register_kernel
@@ -14,7 +15,7 @@ from .launch import blocks_for, launch
 from .rows import contiguous, is_floating, wide
 
 _BLOCK = 256
-_FEW_ROWS = 1024  # of a table, in which an id is named often
+_FEW_ROWS = 1024  # of a table, in which an id occurs often
 _PARTS = 16
 
 
@@ -35,7 +36,7 @@ def forward(ids, weight, *, padding_idx=None):
     grid = blocks_for(size, _BLOCK)
     launch("embedding.cu", "embedding_forward", template, grid, _BLOCK, *arrays, size, rows, width)
     if found(backend):
-        return NotImplemented  # the rule words the error
+        return NotImplemented  # the rule raises the error
     return out, (ids, weight.shape, padding_idx)
 
 

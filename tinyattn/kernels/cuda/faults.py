@@ -1,8 +1,8 @@
-"""Indices out of range: noted on the device by the kernel that meets one, and reported without a wait.
+"""Indices out of range: recorded on the device by the kernel, and reported without synchronization.
 
-To raise an error at once the host would have to wait for the device. A training step, in ``first_order()``, does not:
-there the error comes when the next result is read, the loss say. Everywhere else the kernel's caller waits, and leaves
-the error to the rule.
+To raise an error at once, the host would have to wait for the device. In a training step, in ``first_order()``, it does
+not: the error is raised when the next result is read, such as the loss. Outside of it the host waits, and the rule
+raises the error.
 """
 
 import weakref
@@ -16,7 +16,7 @@ _KINDS = {1: ("embedding", "id"), 2: ("cross_entropy", "target")}
 
 
 def fault_array(backend):
-    """Where kernels note a wrong index: an array on the device."""
+    """The array on the device in which kernels record an index out of range."""
     array = _arrays.get(backend)
     if array is None:
         array = _arrays[backend] = backend.zeros((3,), np.int32)
@@ -25,7 +25,7 @@ def fault_array(backend):
 
 
 def found(backend):
-    """Whether an index was wrong; False in ``first_order()``, where nobody waits. What was noted is forgotten."""
+    """Whether an index was out of range; clears the record. In ``first_order()`` False, without waiting."""
     if current_mode.get().first_order:
         return False
     array = _arrays[backend]
@@ -36,7 +36,7 @@ def found(backend):
 
 
 def raise_pending(backend):
-    """Raise IndexError if a kernel has met a wrong index: called before a result is read."""
+    """Raise IndexError if a kernel has recorded an index out of range; called before a result is read."""
     array = _arrays[backend]
     kind, index, limit = array.get().tolist()
     if not kind:
@@ -45,5 +45,5 @@ def raise_pending(backend):
     operation, name = _KINDS[kind]
     raise IndexError(
         f"{operation}() got the {name} {index}: expected integers in 0 .. {limit - 1} "
-        "(found now that a result is read; everything computed since is wrong)"
+        "(reported when a result is read: all results computed since are wrong)"
     )

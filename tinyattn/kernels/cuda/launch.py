@@ -1,7 +1,7 @@
-"""From Python to a kernel in CUDA C++: by CuPy on a GPU, by the simulator on the strict device.
+"""Launch kernels in CUDA C++: with CuPy on a GPU, with the simulator on the strict device.
 
-A kernel is a template, ``layer_norm_forward<Number, THREADS, ITEMS>`` in ``layer_norm.cu``. What stands in the angle
-brackets is settled when it is launched, and each such version is compiled once.
+A kernel is a template, such as ``layer_norm_forward<Number, THREADS, ITEMS>`` in ``layer_norm.cu``. The launch gives
+the template arguments, and each combination is compiled once, at its first launch.
 """
 
 import functools
@@ -25,24 +25,24 @@ _TYPE_NAMES = {
     "int64": "long long",
     "uint8": "unsigned char",
 }
-MOST_BLOCKS = 1 << 16  # of a kernel whose threads go through an array in steps of the grid
+MOST_BLOCKS = 1 << 16  # of a kernel with a grid-stride loop
 
 
 def launch(file, name, template, grid, block, *arguments):
     """Run a kernel on the device that its arrays are on.
 
     Args:
-        file: its source, such as ``"layer_norm.cu"``.
-        name: of the function.
-        template: its template arguments: dtypes and whole numbers.
-        grid: how many blocks: a number, or up to three.
-        block: how many threads in each.
-        arguments: arrays (of which the kernel gets the address of the first element), None for no array, whole
-            numbers (an ``int`` in the kernel), floats (a ``double``), and NumPy scalars of other types.
+        file: the source file, such as ``"layer_norm.cu"``.
+        name: the name of the function.
+        template: template arguments: dtypes and integers.
+        grid: number of blocks, an integer or up to three.
+        block: number of threads per block.
+        arguments: arrays (the kernel gets the address of the first element), None for a null pointer, integers (``int``
+            in the kernel), floats (``double``), and NumPy scalars of other types.
 
     Raises:
-        ValueError: for a number that an ``int`` does not hold.
-        KernelError: from the simulator, for what the kernel does wrong.
+        ValueError: for an integer outside the range of ``int``.
+        KernelError: from the simulator, for an error of the kernel.
     """
     expression = f"{name}<{', '.join(_spelled(argument) for argument in template)}>"
     grid = _three(grid)
@@ -61,7 +61,7 @@ def launch(file, name, template, grid, block, *arguments):
 
 
 def blocks_for(items, in_a_block):
-    """How many blocks cover so many items, and no more than a kernel that steps by the grid needs.
+    """The number of blocks that cover so many items, at most ``MOST_BLOCKS``.
 
     >>> blocks_for(1000, 256)
     4
@@ -71,7 +71,7 @@ def blocks_for(items, in_a_block):
 
 @functools.cache
 def source(file):
-    """The text of a kernel's file with its includes inlined, so that caches of compiled kernels depend on all of it."""
+    """The source of a file with its includes inlined, so that the key of a cache of compiled kernels contains them."""
     return with_includes(file, (SOURCES / file).read_text())
 
 
@@ -116,7 +116,7 @@ def _as_argument(value):
     if isinstance(value, (bool, int)):
         if not -(2**31) <= value < 2**31:
             raise ValueError(
-                f"a kernel got the number {value}: expected one that 32 bits hold; use smaller arrays"
+                f"a kernel got the number {value}: expected a 32-bit integer; use smaller arrays"
             )
         return np.int32(value)
-    raise TypeError(f"a kernel takes arrays, whole numbers and floats, got {type(value).__name__}")
+    raise TypeError(f"a kernel takes arrays, integers and floats, got {type(value).__name__}")

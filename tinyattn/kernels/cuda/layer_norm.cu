@@ -1,6 +1,8 @@
 // Layer normalization: y = w z + b with z = (x - mean) / sigma, a row of x at a time. See ops/normalization.py.
 //
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
+//
+// Trade-offs: registers limit a row to 2048 numbers. The mean is computed twice, because the first one is rounded.
 
 #include "common.cuh"
 #include "counter.cuh"
@@ -38,7 +40,7 @@ __global__ void layer_norm_forward(const Number *x, const Number *branch, const 
         total += c[i];
     }
     T mean = reduce<Sum, THREADS>(total) / width;
-    // The mean of numbers near 10000 is itself rounded. What it is off by is the mean of what is left.
+    // The mean of numbers near 10000 has a rounding error, which is the mean of the differences from it.
     total = 0;
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;

@@ -1,7 +1,7 @@
 """Layer normalization over the last axes: one pass over each row, forward and backward.
 
-Trade-offs: a row is kept in the registers of the threads that share it, so that it is read once; rows of more than
-2048 numbers are left to the rule. Forward saves three numbers per row, and backward computes z again.
+Trade-offs: a row is kept in the registers of the threads that share it, so that it is read once; the rule computes rows
+of more than 2048 numbers. Forward saves three numbers per row, and backward computes z again.
 """
 
 from ...autograd import register_kernel

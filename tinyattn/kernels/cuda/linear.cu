@@ -1,4 +1,6 @@
 // The bias of a linear layer, added to every row of the product.
+//
+// Trade-offs: matmul of CuPy does not add a bias, so that the product is read and written once more.
 
 #include "common.cuh"
 

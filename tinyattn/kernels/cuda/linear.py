@@ -1,6 +1,6 @@
-"""x W + b: one matrix product over all tokens, and a launch that adds the bias in place.
+"""x W + b: one matrix product over all tokens, and a launch that adds the bias in-place.
 
-The bias gradient is a sum over rows in a fixed order.
+Trade-offs: leading axes are flattened, for one large product. The bias gradient is a sum over rows in a fixed order.
 """
 
 from ...autograd import register_kernel

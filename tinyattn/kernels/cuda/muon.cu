@@ -1,13 +1,15 @@
-// Muon over flat storage: matrices of one shape, wherever they lie in it, side by side in a stack and back.
-// See optim/muon.py. The products between are cuBLAS's. Squares are summed in double: none of float32 overflows or vanishes there.
+// Muon over flat storage: matrices of one shape are gathered into a stack, and the updates of the stack are applied to
+// them. See optim/muon.py. cuBLAS computes the products in between.
 //
-// Element (r, c) of matrix n lies at offsets[n] + r * row_step + c * column_step in the flat arrays; blockIdx.y is n.
+// Element (r, c) of matrix n is at offsets[n] + r * row_step + c * column_step in the flat arrays; blockIdx.y is n.
+//
+// Trade-offs: squares are summed in double, where none of float32 overflows or underflows.
 
 #include "common.cuh"
 
 const int THREADS = 256;
 
-// B = momentum B + G, and the direction U = G + momentum B (or B), with each block's part of the sum of its squares.
+// B = momentum B + G, and the direction U = G + momentum B (or B), with the partial sums of its squares, one per block.
 template <typename Real>
 __global__ void muon_directions(const Real *gradient, Real *momentum, const long long *offsets, Real *directions,
                                 double *partial, int rows, int columns, int row_step, int column_step, double share,
@@ -27,7 +29,7 @@ __global__ void muon_directions(const Real *gradient, Real *momentum, const long
     if (threadIdx.x == 0) partial[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-// Each matrix over its norm.
+// Divide each matrix by its norm.
 template <typename Real>
 __global__ void muon_normalize(Real *directions, const double *partial, int size) {
     double sum = 0;
@@ -38,7 +40,7 @@ __global__ void muon_normalize(Real *directions, const double *partial, int size
         directions[start + n] = directions[start + n] * inverse;
 }
 
-// a I + b G + c G^2, from a stack of G and of G^2, in the place of the latter.
+// a I + b G + c G^2, from stacks of G and of G^2, in-place of the latter.
 template <typename Real>
 __global__ void muon_polynomial(const Real *gram, Real *square, int rows, int size, double a, double b, double c) {
     for (int n = blockIdx.x * THREADS + threadIdx.x; n < size; n += gridDim.x * THREADS) {
@@ -47,6 +49,7 @@ __global__ void muon_polynomial(const Real *gram, Real *square, int rows, int si
     }
 }
 
+// W = decay W - rate U.
 template <typename Real>
 __global__ void muon_apply(Real *values, const long long *offsets, const Real *updates, int rows, int columns,
                            int row_step, int column_step, double decay, double rate) {

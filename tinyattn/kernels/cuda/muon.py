@@ -1,4 +1,4 @@
-"""Muon over flat storage: all matrices of one shape together, in four kinds of launches and stacked products.
+"""Muon over flat storage: all matrices of one shape together, by four kernels and batched products.
 
 Trade-offs: the matrices are copied into one buffer, so that one batched product computes all of them.
 """
@@ -14,13 +14,13 @@ _MOST_BLOCKS = 64  # for a matrix
 
 
 def directions(flat, places, shape, steps, *, momentum, nesterov):
-    """Update the momentum and return the directions, each over its norm: (matrices, rows, columns).
+    """Update the momentum and return the directions, each divided by its norm: (matrices, rows, columns).
 
     Args:
         flat: gradients and momentum, one-dimensional arrays.
-        places: where each matrix begins in them, int64.
+        places: the start position of each matrix in them, int64.
         shape: rows and columns.
-        steps: from a row to the next in memory, and from a column to the next.
+        steps: strides in elements, from a row to the next and from a column to the next.
     """
     gradients, held = flat
     count, size = places.size, shape[0] * shape[1]
@@ -37,7 +37,7 @@ def directions(flat, places, shape, steps, *, momentum, nesterov):
 
 
 def polynomial(gram, square, coefficients):
-    """``a I + b G + c G^2`` for contiguous stacks of G and of G^2, in the place of the latter."""
+    """``a I + b G + c G^2`` for contiguous stacks of G and of G^2, in-place of the latter."""
     numbers = gram.shape[-1], gram.size, *map(float, coefficients)
     grid = blocks_for(gram.size, _BLOCK)
     launch("muon.cu", "muon_polynomial", (gram.dtype,), grid, _BLOCK, gram, square, *numbers)
@@ -45,7 +45,7 @@ def polynomial(gram, square, coefficients):
 
 
 def apply(values, places, updates, steps, *, decay, lr):
-    """Subtract ``lr`` times each update from its matrix, once ``decay`` times it is left."""
+    """Multiply each matrix by ``decay``, and subtract ``lr`` times its update, in-place."""
     count, rows, columns = updates.shape
     grid = min(blocks_for(rows * columns, _BLOCK), _MOST_BLOCKS), count
     arrays = values, places, updates

@@ -1,5 +1,8 @@
 // Queries and keys of a transformer block between projection and attention: the bias of the projection, normalization by
 // the root mean square of a head's vector, and rotary positions. See ops/normalization.py and ops/rotary.py.
+//
+// Trade-offs: one pass over memory for all of them; a warp per vector leaves lanes idle if a head has fewer than 64
+// features.
 
 #include "common.cuh"
 

@@ -1,6 +1,8 @@
 // Root-mean-square normalization: y = w z with z = x / r, r = sqrt(mean(x^2) + eps), a row of x at a time.
 //
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
+//
+// Trade-offs: registers limit a row to 2048 numbers.
 
 #include "common.cuh"
 #include "counter.cuh"

@@ -34,7 +34,7 @@ def backward(g, residuals):
 
 
 def normalize(rows, weight, _bias, eps, branch=NO_BRANCH, base=None, base_bias=None):
-    """As ``normalize`` of ``layer_norm.py``, whose arguments these are; there is no bias."""
+    """As ``normalize`` of ``layer_norm.py``, without a bias."""
     layout = row_layout(rows)
     backend = backend_of(rows)
     out = backend.empty(rows.shape, rows.dtype)

@@ -1,9 +1,11 @@
-// Rotary positions: each pair (x_i, x_{i + half}) of a row turned by the angle of its position. See ops/rotary.py.
+// Rotary positions: each pair (x_i, x_{i + half}) of a row is rotated by the angle of its position. See ops/rotary.py.
+//
+// Trade-offs: a thread per pair; the tables are read from the cache of the GPU.
 
 #include "common.cuh"
 
-// Row r of x stands at the position (r / heads) % length: heads is 1 where neighboring rows are neighboring positions.
-// Turned back, for the backward, with direction = -1.
+// Row r of x has the position (r / heads) % length; heads is 1 if neighboring rows have neighboring positions.
+// direction = -1 rotates back, for the backward pass.
 template <typename Number>
 __global__ void rotary(const Number *x, Number *y, int pairs, const Number *cosine, const Number *sine, int half,
                        int heads, int length, int direction) {

@@ -1,6 +1,7 @@
-"""Rotary positions: a thread turns a pair; heads that are views of a projection are turned where they lie.
+"""Rotary positions: one launch forward, one backward.
 
-Cotangents of the tables are left to the rule.
+Trade-offs: heads that are views of a projection are rotated without a copy. The rule computes the cotangents of the
+tables, which training does not need.
 """
 
 from ...autograd import register_kernel
@@ -20,14 +21,14 @@ def forward(x, cosine, sine):
     if cosine.shape != (x.shape[-2], x.shape[-1] // 2):
         return NotImplemented
     cosine, sine = contiguous(cosine), contiguous(sine)
-    return _turned(x, cosine, sine, 1), (cosine, sine)
+    return _rotated(x, cosine, sine, 1), (cosine, sine)
 
 
 def backward(g, residuals):
-    return _turned(g, *residuals, -1), None, None
+    return _rotated(g, *residuals, -1), None, None
 
 
-def _turned(x, cosine, sine, direction):
+def _rotated(x, cosine, sine, direction):
     rows, restore = as_rows(x)
     heads = x.shape[-3] if restore.swapped else 1
     length, half = cosine.shape

@@ -1,7 +1,7 @@
 // Rows shared by THREADS threads each, a warp or a block: sums over the rows, and the residual stream.
 
-// Each thread of a row has a number for ITEMS of its columns: the sum over the block's rows, (width) numbers to
-// `partial`. Groups of threads have different rows. All threads of the block must call.
+// Each thread has sums for ITEMS of the columns, over the rows of its group: store their totals over the GROUPS groups of
+// the block, (width), to `partial`. All threads of the block must call.
 template <int THREADS, int ITEMS, int GROUPS, typename T>
 __device__ void store_partial_sums(const T *sums, T *partial, int width) {
     __shared__ T of_group[GROUPS][THREADS * ITEMS];

@@ -1,4 +1,4 @@
-"""How arrays are cut into rows, and rows are given to threads."""
+"""Rows of arrays, and their distribution among threads."""
 
 import math
 from typing import NamedTuple
@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 _FLOATS = "efd"
-_BLOCK = 128  # threads of a block whose warps have a row each
+_BLOCK = 128  # threads of a block with a row per warp
 _WIDE_BLOCK = 256  # threads that share a long row
 
 
 class RowLayout(NamedTuple):
-    """Which threads work on a row: ``threads`` of them, each with ``items`` of its numbers, in blocks of ``block``."""
+    """``threads`` threads share a row, each with ``items`` of its numbers, in blocks of ``block`` threads."""
 
     threads: int
     items: int
@@ -20,7 +20,7 @@ class RowLayout(NamedTuple):
 
 
 def row_layout(rows):
-    """The ``RowLayout`` of a matrix (rows, width); None where a row does not fit the registers of its threads.
+    """The ``RowLayout`` of a matrix (rows, width); None if a row does not fit the registers of its threads.
 
     >>> import numpy as np
     >>> row_layout(np.empty((10, 33)))
@@ -43,12 +43,12 @@ def is_floating(*arrays):
 
 
 def wide(dtype):
-    """The dtype to compute in: float64 for float64, float32 for all others."""
+    """The dtype of arithmetic: float64 for float64, float32 for the others."""
     return np.promote_types(dtype, np.float32)
 
 
 def takes_rows(x, axes):
-    """Whether ``axes`` are the last ones of ``x``, which holds something."""
+    """Whether ``axes`` are the last axes of ``x``, a floating-point array that is not empty."""
     count = len(axes)
     trailing = tuple(range(x.ndim - count, x.ndim))
     return (
@@ -57,7 +57,7 @@ def takes_rows(x, axes):
 
 
 def affine_fits(x, axes, *affine):
-    """Whether weights and biases are of the shape and the dtype of a row, and lie in memory as one."""
+    """Whether weights and biases are contiguous, of the shape and the dtype of a row."""
     shape = x.shape[x.ndim - len(axes) :]
     return all(
         array is None
@@ -67,14 +67,13 @@ def affine_fits(x, axes, *affine):
 
 
 def as_rows(array, count=1, like=None):
-    """``array`` as a contiguous matrix of its last ``count`` axes, and a function that turns such a matrix back.
+    """``array`` as a contiguous matrix of its last ``count`` axes, and a function that restores the shape.
 
-    Rows come in the order they have in memory: heads that are views of a projection, (batch, heads, length, width) seen
-    through (batch, length, heads, width), are not copied. A row's content does not depend on its neighbors, so that
-    the order means nothing.
+    The rows are in the order of memory: heads that are views of a projection, (batch, heads, length, width) as a view
+    of (batch, length, heads, width), are not copied. The order is irrelevant: each row is computed by itself.
 
     Args:
-        like: the function that another array of this shape gave, for rows in its order.
+        like: the function returned for another array of this shape, for rows in the same order.
     """
     if like is None:
         swapped = count == 1 and heads_swapped(array)
@@ -98,7 +97,7 @@ class _Restore:
 
 
 def heads_swapped(array):
-    """Whether ``array`` is (..., heads, length, width) seen through memory laid out (..., length, heads, width)."""
+    """Whether ``array`` (..., heads, length, width) is a view of contiguous memory (..., length, heads, width)."""
     return (
         array.ndim >= 3
         and not array.flags.c_contiguous
@@ -107,7 +106,7 @@ def heads_swapped(array):
 
 
 def contiguous(array):
-    """``array`` itself if its elements follow each other in memory, else a copy in which they do."""
+    """``array`` itself if it is contiguous, else a contiguous copy."""
     return array if array.flags.c_contiguous else array.copy()
 
 

@@ -1,13 +1,13 @@
-"""Kernels without a GPU: their sources, compiled by g++ and run thread by thread, with every access to memory checked.
+"""A simulator of CUDA kernels: g++ compiles the source, and every thread runs on the host with checked memory accesses.
 
-The very text that NVRTC compiles for a GPU is compiled here against ``simulator/simulator.h``, which says in a hundred
-lines what ``__shared__``, ``threadIdx`` and ``__syncthreads`` are. The threads of a block are fibers of one processor;
-blocks run one after the other. ``simulator/simulator.cpp`` documents the errors that it finds: races between threads
-and between blocks, accesses out of bounds, shared memory that is read before it is written, barriers and shuffles that
-not all threads reach. Arguments are checked against the types of the kernel's parameters.
+g++ compiles the source that NVRTC compiles for a GPU, with ``simulator/simulator.h``, which defines ``__shared__``,
+``threadIdx``, ``__syncthreads`` and the other names of CUDA C++. The threads of a block are fibers of one host thread;
+blocks run one after the other. The simulator (``simulator/simulator.cpp``) reports races between threads and between
+blocks, accesses out of bounds, shared memory that is read before it is written, and barriers and shuffles that not all
+threads reach. Arguments are compared with the types of the kernel's parameters.
 
-What it cannot tell: how fast a kernel is, and whether its shared memory and registers fit a GPU (compiling for one
-tells that). Exponentials may differ from a GPU's in the last digits.
+Trade-offs: the simulator does not measure speed, and does not know the limits of shared memory and registers (compiling
+for a GPU checks those). Exponentials may differ from a GPU's in the last digits.
 """
 
 import ctypes
@@ -29,28 +29,28 @@ SIMULATOR = SOURCES / "simulator"
 _FLAGS = (
     "-std=c++17 -O1 -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-tree-loop-distribute-patterns"
 ).split()
-# The calls before each access; the simulator answers them, and not the library that they are made for.
+# g++ inserts a call before each access; the simulator defines the functions, instead of the library of the sanitizer.
 _CHECKED = ("-fsanitize=thread,bounds", "--param", "tsan-instrument-func-entry-exit=0")
-_GUARD = 1 << 12  # bytes around each array that belong to none
+_GUARD = 1 << 12  # bytes around each array that belong to no array
 _lock = threading.Lock()  # the simulator runs one launch at a time
 
 
 class KernelError(RuntimeError):
-    """What a kernel did that is wrong on a GPU, though it may pass unnoticed there."""
+    """An error of a kernel, which a GPU may not report."""
 
 
 def simulate(file, expression, grid, block, arguments):
-    """Run one version of a kernel to its end.
+    """Run one launch of a kernel.
 
     Args:
-        file: its source.
+        file: the source file.
         expression: the name with the template arguments.
         grid, block: three lengths each.
-        arguments: strict arrays, None, and NumPy scalars of the kernel's types.
+        arguments: strict arrays, None, and NumPy scalars of the types of the parameters.
 
     Raises:
-        KernelError: for arguments of other types than the parameters', and for what a thread does wrong.
-        RuntimeError: where there is no g++.
+        KernelError: for arguments of other types, and for an error in a thread.
+        RuntimeError: if g++ is missing.
     """
     kernel = load(file, expression)
     kernel.check_types(arguments)
@@ -60,12 +60,12 @@ def simulate(file, expression, grid, block, arguments):
 
 @functools.cache
 def load(file, expression):
-    """The ``Simulated`` kernel of a version."""
+    """The ``Simulated`` kernel of a template instance."""
     return Simulated(source(file), expression)
 
 
 class Simulated:
-    """One version of a kernel, compiled for the simulator.
+    """A template instance of a kernel, compiled for the simulator.
 
     Args:
         text: CUDA C++.
@@ -83,11 +83,11 @@ class Simulated:
         self.shared = [
             (re.sub(r"^.*\d(?=[a-z])", "", name), self.base + start, size)
             for name, (start, size) in symbols.items()
-            if name.startswith("_ZZ")  # variables within functions: here all are shared
+            if name.startswith("_ZZ")  # static variables of functions: shared memory
         ]
         self.types = []
-        tell = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-        self.library.describe_0(tell(lambda code: self.types.append(code.decode())))
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+        self.library.describe_0(callback(lambda code: self.types.append(code.decode())))
 
     def check_types(self, arguments):
         """Raise KernelError unless each argument is of its parameter's type."""
@@ -156,11 +156,11 @@ class _Launch(ctypes.Structure):
 
 
 class _Memory:
-    """The arrays of a launch, each in memory of its own with guards around it; those that overlap stay together.
+    """Copies of the arrays of a launch, with guard bytes around each; overlapping arrays share a copy.
 
     Attributes:
-        regions: what the simulator is told of them.
-        members: for each region, the positions of the arguments that lie in it.
+        regions: the regions of memory, for the simulator.
+        members: for each region, the positions of its arguments.
     """
 
     def __init__(self, arguments):
@@ -180,7 +180,7 @@ class _Memory:
                 merged.append(span)
         self.arguments = arguments
         self.members = [members for *_, members in merged]
-        self.copies = []  # (where it is, array of bytes, where that begins)
+        self.copies = []  # (address, size, array of bytes, start of the copy in it)
         self.regions = []
         self._starts = {}
         for low, high, item, members in merged:
@@ -195,13 +195,13 @@ class _Memory:
                 )
 
     def address(self, value):
-        """Where the kernel finds an array; an array without elements has an address that may not be read."""
+        """The address of an array for the kernel; that of an empty array must not be read."""
         if value is None:
             return 0
         return self._starts.get(id(value), 16)
 
     def copy_back(self):
-        """Take over what the kernel has written."""
+        """Copy the results of the kernel back to the arrays."""
         for low, size, _, start in self.copies:
             ctypes.memmove(low, start, size)
 
@@ -213,12 +213,12 @@ def compiled(text, expression):
     )
     simulator = _made((SIMULATOR / "simulator.cpp").read_text(), ".o", [*_FLAGS, "-c"])
     kernel = _made(code, ".o", [*_FLAGS, *_CHECKED, "-c"])
-    # Linked without the option that has checked it: the library that g++ would add is not meant.
+    # Linked without -fsanitize, with which g++ would add the library of the sanitizer.
     return _made("", ".so", ["-shared", "-Wl,-Bsymbolic", kernel, simulator])
 
 
 def _made(code, suffix, options):
-    """The path of what g++ makes of ``code``: from the cache, where it has been made before."""
+    """The path of the output of g++ for ``code``, from the cache if it exists."""
     headers = [(SIMULATOR / name).read_text() for name in ("simulator.h", "half.h")]
     parts = [*headers, code, *map(str, options)]
     target = _cache() / (hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32] + suffix)
@@ -233,7 +233,7 @@ def _made(code, suffix, options):
 
 
 def parameter_names(text, expression):
-    """The names of a kernel's parameters, also of those that a macro of one word stands for.
+    """The names of a kernel's parameters, including those in a macro.
 
     >>> parameter_names("__global__ void f(const Number *x, int rows) {", "f<float>")
     ['x', 'rows']
@@ -258,7 +258,7 @@ def _compile(arguments):
         [compiler, f"-I{SIMULATOR}", *map(str, arguments)], capture_output=True, text=True
     )
     if result.returncode:
-        raise KernelError(f"g++ refuses the kernel:\n{result.stderr[:4000]}")
+        raise KernelError(f"g++ does not compile the kernel:\n{result.stderr[:4000]}")
 
 
 @functools.cache

@@ -1,7 +1,10 @@
 // Softmax of a row of scores: y_i = exp(x_i - m) / sum_j exp(x_j - m) with the row's maximum m. See ops/softmax.py.
 //
 // THREADS threads share a row, and each keeps ITEMS of its numbers in registers: a row is read once and written once.
-// Scores of -inf are masked and get 0, also where a whole row is masked; scores of +inf share all of the probability.
+// Scores of -inf are masked: their probability is 0, even if all scores of a row are masked. Scores of +inf share the
+// probability 1.
+//
+// Trade-offs: registers limit a row to 2048 scores.
 
 #include "common.cuh"
 
@@ -26,10 +29,10 @@ __global__ void softmax_forward(const Number *x, Number *y, int rows, int width)
 
     T sum = 0;
     for (int i = 0; i < ITEMS; i++) {
-        kept[i] = kept[i] == m ? T(1) : exp(kept[i] - m);  // and so would inf - inf
+        kept[i] = kept[i] == m ? T(1) : exp(kept[i] - m);  // inf - inf too would be NaN
         sum += kept[i];  // 0 beyond the row
     }
-    T total = fmax(reduce<Sum, THREADS>(sum), T(1));  // the maximum's own term is 1, where there is one
+    T total = fmax(reduce<Sum, THREADS>(sum), T(1));  // the maximum contributes 1, unless all are masked
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
         if (column < width) y[column] = kept[i] / total;

@@ -1,7 +1,7 @@
 """Softmax over the last axis, masked scores included, and its backward: one pass over each row.
 
-Trade-offs: a row is kept in the registers of the threads that share it; rows of more than 2048 scores are left to
-the rule. The result is kept for backward.
+Trade-offs: a row is kept in the registers of the threads that share it; the rule computes rows of more than 2048
+scores. The result is saved for backward.
 """
 
 from ...autograd import register_kernel

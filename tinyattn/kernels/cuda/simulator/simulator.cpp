@@ -1,9 +1,10 @@
-// A GPU for tests: the threads of a block as fibers on one core, block after block.
+// A simulator of a GPU for tests: the threads of a block are fibers of one host thread; blocks run one after the other.
 //
-// Kernels are compiled with -fsanitize=thread, so that g++ puts a call before every access to memory that another
-// thread might see. The calls are answered here. For every number in an array, and in shared memory, it is kept who
-// wrote it and who read it since, and at which barrier. Two accesses, one of them a write, are a race unless one
-// thread made both, or both are of one block with a barrier in between: whatever order the fibers happen to run in.
+// Kernels are compiled with -fsanitize=thread, with which g++ inserts a call before every access to memory that another
+// thread might use. This file defines the called functions. For every element of an array and of shared memory, they
+// record the last write and the reads since, with thread, block and barrier. Two accesses, one of them a write, are a
+// race unless they are of one thread, or of one block with a barrier in between, independently of the order in which the
+// fibers run.
 //
 // Also reported: an access outside the arrays that a kernel was given, an index outside an array of its own (which
 // -fsanitize=bounds checks), a read of shared memory that was never written, and a barrier or a shuffle that not all
@@ -415,7 +416,7 @@ int run(const Launch &given, void (*thread)(void *), void *data) {
 
 }  // namespace simulator
 
-// ---- the calls that g++ puts before accesses to memory
+// ---- the calls that g++ inserts before accesses to memory
 
 #define PLACE __builtin_extract_return_addr(__builtin_return_address(0))
 #define ACCESS(size)                                                                                        \
@@ -432,7 +433,7 @@ void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
 }
 
-// ---- the call that g++ puts before an index outside an array that the kernel declares
+// ---- the call that g++ inserts for an index outside an array that the kernel declares
 
 struct TypeDescriptor {  // as g++ lays it out, with the next
     uint16_t kind, info;

@@ -1,5 +1,5 @@
-// What CUDA C++ finds when g++ compiles it for the simulator: the words of the language, and the functions that
-// kernels here use. The same source compiled by NVRTC never sees this file.
+// CUDA C++ for g++: the keywords, built-in variables and functions that the kernels use, for the simulator. NVRTC does not
+// read this file.
 #pragma once
 
 #define __global__ static
@@ -39,7 +39,7 @@ struct Count<0, I...> {
     typedef Sequence<I...> type;
 };
 
-// What a parameter is, for the check of arguments: a letter and the size in bytes, after a star for a pointer.
+// The code of a parameter's type, for the check of arguments: a letter and the size in bytes, after a star for a pointer.
 template <typename T>
 struct Code;
 #define SIMULATED_TYPE(type, code)                                      \
@@ -87,9 +87,9 @@ int launch(void (*kernel)(A...), const Launch &shape, void **arguments) {
 }
 
 template <typename... A>
-void describe(void (*)(A...), void (*tell)(const char *)) {
+void describe(void (*)(A...), void (*add)(const char *)) {
     const char *codes[] = {Code<A>::name()...};
-    for (const char *code : codes) tell(code);
+    for (const char *code : codes) add(code);
 }
 
 }  // namespace simulator
@@ -99,8 +99,8 @@ void describe(void (*)(A...), void (*tell)(const char *)) {
                                                                           void **arguments) {             \
         return simulator::launch(__VA_ARGS__, *shape, arguments);                                         \
     }                                                                                                      \
-    extern "C" __attribute__((visibility("default"))) void describe_##number(void (*tell)(const char *)) { \
-        simulator::describe(__VA_ARGS__, tell);                                                            \
+    extern "C" __attribute__((visibility("default"))) void describe_##number(void (*add)(const char *)) { \
+        simulator::describe(__VA_ARGS__, add);                                                            \
     }
 
 #define threadIdx (simulator::thread_index())
