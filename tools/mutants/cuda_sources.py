@@ -147,10 +147,10 @@ def check(file):
     if file not in PRIMITIVES:
         for name in updates.OPTIMIZERS:
             if name.startswith(file.removesuffix(".cu")):
-                updates.test_an_optimizer_on_kernels_equals_that_on_the_cpu(name, "float64")
+                updates.test_an_optimizer_on_kernels_equals_that_on_the_cpu(name, "float32")
         if file == "clipping.cu":
             for most in (0.5, 1e6):
-                updates.test_clipping_on_kernels_equals_that_on_the_cpu(most, "float64")
+                updates.test_clipping_on_kernels_equals_that_on_the_cpu(most, "float32")
     if file in COMPILED and nvrtc.find():
         nvrtc.compile_for(simulation.source(file), [COMPILED[file]], launch.ARCHITECTURES[0])
 

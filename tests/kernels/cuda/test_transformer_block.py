@@ -28,7 +28,7 @@ LONG_ROWS = {"shape": (1, 3, 544), "dim": 544, "heads": 8, "feed_forward_dim": 8
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5, "float16": 2e-2}
 
 
-def make_block(dtype, device, dim=DIM, heads=HEADS, **options):
+def make_block(dtype, device, dim=DIM, heads=HEADS, query_scale=1.0, **options):
     options = {"causal": True, **options}
     if options.pop("rotary", False):
         options["rotary"] = Rotary(dim // heads)
@@ -37,6 +37,7 @@ def make_block(dtype, device, dim=DIM, heads=HEADS, **options):
     random = np.random.default_rng(1)
     for _, parameter in block.named_parameters():  # also gains and biases, which begin at 1 and 0
         parameter.data = parameter.numpy() + 0.3 * random.standard_normal(parameter.shape)
+    block.attention.query.weight.data *= query_scale
     return block.to(dtype).to(device)
 
 
@@ -88,3 +89,8 @@ def test_tokens_may_have_any_leading_axes(shape):
 def test_rows_may_be_longer_than_a_warp_keeps_and_heads_longer_than_a_warp():
     for name in ("layer norm, biases, dropout", "rms norm, rotary"):
         compare(BLOCKS[name], **LONG_ROWS)
+
+
+def test_queries_whose_squares_overflow_are_normalized():
+    options = {"norm_kind": "rms_norm", "bias": False, "qk_norm": True, "rotary": True}
+    compare({**options, "query_scale": 1e22}, "float32")

@@ -20,6 +20,25 @@ __global__ void add_projection_biases(Number *projections, const Number *query, 
 // A warp has a head's vector, and a lane the pairs (x_i, x_{i + half}) with i = lane and i = lane + 32: half <= 64.
 const int PAIRS = 2;
 
+// The lane's pairs of a vector: their first elements, then their second ones, and zeros beyond the last pair.
+template <typename Number, typename T>
+__device__ void load_pairs(const Number *x, T *pairs, int lane, int half) {
+    for (int n = 0; n < PAIRS; n++) {
+        int i = lane + 32 * n;
+        pairs[n] = i < half ? T(x[i]) : T(0);
+        pairs[n + PAIRS] = i < half ? T(x[half + i]) : T(0);
+    }
+}
+
+// 1 / r with r = sqrt(mean(x^2) + eps), for the vector of a warp.
+template <typename T>
+__device__ T inverse_root(const T *pairs, int half, T eps) {
+    T sum = 0;
+    for (int n = 0; n < 2 * PAIRS; n++) sum += pairs[n] * pairs[n];
+    T inverse = 1 / sqrt(reduce<Sum, 32>(sum) / (2 * half) + eps);
+    return inverse == 0 ? inverse_of_large<32, 2 * PAIRS>(pairs, 2 * half) : inverse;
+}
+
 template <typename T>
 struct Rotation {
     T cosine, sine;
@@ -41,21 +60,14 @@ __global__ void query_key_forward(const Number *x, const Number *cosine, const N
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (row >= rows) return;  // all lanes of a row together
     long long start = 2ll * row * half;
-    T first[PAIRS], second[PAIRS];
-    T sum = 0;
-    for (int n = 0; n < PAIRS; n++) {
-        int i = lane + 32 * n;
-        first[n] = i < half ? T(x[start + i]) : T(0);
-        second[n] = i < half ? T(x[start + half + i]) : T(0);
-        sum += first[n] * first[n] + second[n] * second[n];
-    }
-    T square = reduce<Sum, 32>(sum) / (2 * half);
-    T inverse = normalized ? 1 / sqrt(square + T(eps)) : T(1);
+    T z[2 * PAIRS];  // the first elements of the pairs, then the second ones
+    load_pairs(x + start, z, lane, half);
+    T inverse = normalized ? inverse_root(z, half, T(eps)) : T(1);
     for (int n = 0; n < PAIRS; n++) {
         int i = lane + 32 * n;
         if (i >= half) break;
         Rotation<T> by = rotation_of<T>(cosine, sine, row / heads % length, half, i);
-        T z1 = first[n] * inverse, z2 = second[n] * inverse;
+        T z1 = z[n] * inverse, z2 = z[n + PAIRS] * inverse;
         y[start + i] = z1 * by.cosine - z2 * by.sine;
         y[start + half + i] = z1 * by.sine + z2 * by.cosine;
     }
@@ -69,29 +81,26 @@ __global__ void query_key_backward(Number *g, const Number *x, const Number *cos
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (row >= rows) return;
     long long start = 2ll * row * half;
-    T z1[PAIRS], z2[PAIRS], p1[PAIRS], p2[PAIRS];
-    T squares = 0, products = 0;
-    for (int n = 0; n < PAIRS; n++) {
-        int i = lane + 32 * n;
-        z1[n] = z2[n] = p1[n] = p2[n] = 0;
-        if (i >= half) continue;
-        Rotation<T> by = rotation_of<T>(cosine, sine, row / heads % length, half, i);
-        T g1 = g[start + i], g2 = g[start + half + i];
-        p1[n] = g1 * by.cosine + g2 * by.sine;
-        p2[n] = g2 * by.cosine - g1 * by.sine;
-        z1[n] = x[start + i];
-        z2[n] = x[start + half + i];
-        squares += z1[n] * z1[n] + z2[n] * z2[n];
-        products += p1[n] * z1[n] + p2[n] * z2[n];
-    }
-    T square = reduce<Sum, 32>(squares) / (2 * half);
-    T product = reduce<Sum, 32>(products) / (2 * half);  // mean(p x)
-    T inverse = normalized ? 1 / sqrt(square + T(eps)) : T(1);
-    T along = normalized ? product * inverse * inverse : T(0);  // mean(p z) / r
+    T z[2 * PAIRS], p[2 * PAIRS];
+    load_pairs(x + start, z, lane, half);
+    T inverse = normalized ? inverse_root(z, half, T(eps)) : T(1);
+    T sum_pz = 0;
     for (int n = 0; n < PAIRS; n++) {
         int i = lane + 32 * n;
         if (i >= half) break;
-        g[start + i] = (p1[n] - z1[n] * along) * inverse;
-        g[start + half + i] = (p2[n] - z2[n] * along) * inverse;
+        Rotation<T> by = rotation_of<T>(cosine, sine, row / heads % length, half, i);
+        T g1 = g[start + i], g2 = g[start + half + i];
+        p[n] = g1 * by.cosine + g2 * by.sine;
+        p[n + PAIRS] = g2 * by.cosine - g1 * by.sine;
+        z[n] *= inverse;
+        z[n + PAIRS] *= inverse;
+        sum_pz += p[n] * z[n] + p[n + PAIRS] * z[n + PAIRS];
+    }
+    T mean_pz = normalized ? reduce<Sum, 32>(sum_pz) / (2 * half) : T(0);
+    for (int n = 0; n < PAIRS; n++) {
+        int i = lane + 32 * n;
+        if (i >= half) break;
+        g[start + i] = (p[n] - z[n] * mean_pz) * inverse;
+        g[start + half + i] = (p[n + PAIRS] - z[n + PAIRS] * mean_pz) * inverse;
     }
 }
