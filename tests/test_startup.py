@@ -27,12 +27,12 @@ class Finalized:
 
 @pytest.mark.filterwarnings("error")  # an exception lost in a finalizer is a warning of pytest's
 def test_an_interruption_inside_a_finalizer_is_raised_after_it(handler):
-    released, started = [], time.monotonic()
+    released = []
     with pytest.raises(KeyboardInterrupt):
         Finalized(released)
         time.sleep(60)
+        pytest.fail("the signal did not interrupt a blocking call")
     assert released == [True]
-    assert time.monotonic() - started < 60  # the signal interrupts a blocking call
 
 
 def test_an_interruption_elsewhere_is_raised_at_once(handler):

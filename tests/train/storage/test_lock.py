@@ -9,6 +9,7 @@ import pytest
 
 from tinyattn.data import CharVocabulary, InputError
 from tinyattn.train import begin, load_run, make_config, resume
+from tinyattn.train.storage import lock
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 
@@ -21,7 +22,35 @@ def contents(path):
     return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
+class Msvcrt:
+    """Locks as those of Windows: of one byte of a file, with its errors."""
+
+    LK_NBLCK = 2
+
+    def __init__(self):
+        self.flock = lock.fcntl.flock
+        self.exclusive = lock.fcntl.LOCK_EX | lock.fcntl.LOCK_NB
+
+    def locking(self, descriptor, mode, size):
+        assert (mode, size) == (self.LK_NBLCK, 1)
+        try:
+            self.flock(descriptor, self.exclusive)
+        except BlockingIOError as error:
+            raise PermissionError(13, "Permission denied") from error
+
+
 # ---- one after the other
+
+
+def test_where_directories_cannot_be_locked_a_file_in_them_is(tmp_path, tiny, display, monkeypatch):
+    monkeypatch.setattr(lock, "msvcrt", Msvcrt(), raising=False)
+    monkeypatch.setattr(lock, "fcntl", None)
+    trainer = begin(make_config(tiny), tmp_path / "run")
+    with pytest.raises(InputError, match="another process is training the run"):
+        resume(tmp_path / "run", {"steps": 20})
+    trainer.train(display)
+    resume(tmp_path / "run", {"steps": 16}).train(display)
+    assert load_run(tmp_path / "run").step == 16
 
 
 def test_a_locked_run_is_neither_started_nor_resumed_nor_changed(tmp_path, tiny, display):

@@ -8,16 +8,21 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:  # Windows
+    import msvcrt
+
     fcntl = None
 
 from ...data import InputError
+
+_LOCK_FILE = ".lock"
 
 
 class DirectoryLock:
     """An exclusive lock of a directory until ``release``, the end of the process, or the deletion of this object.
 
     The directory itself is locked (``flock``): no lock file is needed, and a directory that is moved stays locked.
-    On Windows and on file systems without locks, nothing is locked.
+    On Windows, where directories cannot be opened, it is the file ``.lock`` in it. On file systems without locks,
+    nothing is locked.
 
     Args:
         path: a directory.
@@ -28,13 +33,17 @@ class DirectoryLock:
 
     def __init__(self, path):
         self._descriptor = None
-        if fcntl is None:
-            return
-        self._descriptor = os.open(path, os.O_RDONLY)
+        if fcntl:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        else:
+            self._descriptor = os.open(os.path.join(path, _LOCK_FILE), os.O_RDWR | os.O_CREAT)
         _locks.add(self)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if fcntl:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            else:
+                msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, 1)  # the first byte
+        except (BlockingIOError, PermissionError):  # the latter on Windows
             self.release()
             raise InputError(
                 f"another process is training the run {path}: wait for it, or give another directory with --out"
@@ -56,7 +65,7 @@ class DirectoryLock:
 
         A moved directory is found on Linux only; elsewhere the result is None.
         """
-        if self._descriptor is None:
+        if self._descriptor is None or fcntl is None:
             return path if os.path.isdir(path) else None
         own = os.fstat(self._descriptor)
         places = [path]
