@@ -44,7 +44,9 @@ def _row(check, right, wrong):
     started = time.process_time()
     on_right = [check(case) for case in right]
     on_wrong = [check(case) for case in wrong]
-    missed = [case.mistake for case, told in zip(wrong, on_wrong, strict=True) if told == RIGHT]
+    missed = [
+        case.mistake for case, verdict in zip(wrong, on_wrong, strict=True) if verdict == RIGHT
+    ]
     return {
         "functions": len(right),
         "mistakes": len(wrong),
@@ -53,7 +55,7 @@ def _row(check, right, wrong):
         "unsure of right": on_right.count(CANNOT_TELL),
         "unsure of wrong": on_wrong.count(CANNOT_TELL),
         "missed": {mistake: missed.count(mistake) for mistake in set(missed)},
-        "alarms": [c.name for c, told in zip(right, on_right, strict=True) if told == WRONG],
+        "alarms": [c.name for c, verdict in zip(right, on_right, strict=True) if verdict == WRONG],
         "seconds": time.process_time() - started,
     }
 
@@ -84,7 +86,7 @@ def _checkers():
         checkers["torch gradcheck"] = torch
         checkers["torch gradcheck, fast mode"] = functools.partial(torch, fast_mode=True)
     if len(os.sched_getaffinity(0)) < 2:
-        print("jax is left out: on one core a callback waits for itself")
+        print("jax is left out: on one core its callbacks deadlock")
     elif _installed("jax"):
         checkers["jax check_grads"] = jax
     if _installed("autograd"):

@@ -13,11 +13,12 @@ cases = importlib.import_module("benchmarks.peers.gradient_cases")
 @pytest.mark.parametrize(
     "verdict, chosen", [("right", cases.right_cases), ("wrong", cases.wrong_cases)]
 )
-def test_right_and_wrong_gradients_have_their_verdict_at_every_scale(verdict, chosen):
+@pytest.mark.parametrize("mode", ["full", "fast"])
+def test_right_and_wrong_gradients_have_their_verdict_at_every_scale(mode, verdict, chosen):
     given = chosen()
     assert len(given) == 50
     for case in given:
-        report = gradient_report((case.forward, case.backward), case.arrays)
+        report = gradient_report((case.forward, case.backward), case.arrays, mode=mode)
         assert report.verdict == verdict, (case.name, case.mistake)
 
 

@@ -27,7 +27,7 @@ from .report import CANNOT_TELL, RIGHT, WRONG, ArgumentReport, Element, Kink, La
 from .settings import LISTED, generator
 
 MAX_EVALUATIONS = 40
-_LARGEST, _SMALLEST = 2.0**-4, 2.0**-22
+_LARGEST, _SMALLEST = 2.0**-4, 2.0**-28
 # Steps of the first differences: for smooth functions, and for functions with kinks, which few elements then cross.
 _FIRST = (2.0**-15, 2.0**-22)
 # Relative, of the slope: detects one element in a million that is wrong by a thousandth.
@@ -164,6 +164,9 @@ class _Directions:
                 bar = max(abs(numeric - direction.slope), bar)
                 if bend <= BEND * scale and BARS * bar <= limit:
                     break
+                if first == _FIRST[0] and bend > 0:
+                    # Ladders start near the step at which the one-sided slopes differ by a tenth.
+                    self._first_move = 0.1 * step * (scale / bend) * scale
             else:
                 break
             steps = (first,)

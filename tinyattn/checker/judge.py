@@ -70,7 +70,7 @@ class Judge:
             element.allowed = BARS * bar + 3 * rounding + 1e-15 * abs(analytic)
         if not math.isfinite(numeric) or not math.isfinite(bar):
             element.verdict = CANNOT_TELL
-            element.reason = "the differences of the function do not settle at any step"
+            element.reason = "the differences of the function do not converge at any step"
         elif not element.error <= element.allowed:
             element.verdict = WRONG
             if element.error <= 10 * self.rounding:

@@ -75,7 +75,7 @@ def _inconclusive(report, op):
 
 def _error(report, lines, op, argument, element=None, kind=GradcheckError):
     lines += [
-        f"  cotangent   random normal, seed {report.seed}",
+        f"  cotangent   random, seed {report.seed}",
         f"  reproduce   {report.call}",
     ]
     facts = {"op": op, "argument": argument, "seed": report.seed, "call": report.call}

@@ -1,6 +1,6 @@
 """``tinyattn gradcheck FILE.py:FORWARD,BACKWARD`` and ``FILE.py:FUNCTION``: gradients of the user's own functions.
 
-Whatever goes wrong in the file is told in one sentence, with the line of the file, and gives status 2.
+An error in the file is reported in one sentence, with its line, and the exit status is 2.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def check_file(target, *, inputs, framework, seed, order, mode, html, as_json, w
     Args:
         target: ``FILE.py:FORWARD,BACKWARD`` or ``FILE.py:FUNCTION``.
         inputs: shapes and dtypes, such as ``"3x4, 4:float32"``.
-        framework: "torch", "jax" or "tinyattn", for a function of which the file does not tell.
+        framework: "torch", "jax" or "tinyattn", if the file does not determine it.
         seed: of inputs and cotangent.
         order, mode: as ``gradcheck`` takes them.
         html: the file to write a page to.

@@ -1,4 +1,5 @@
-"""Functions of other frameworks as problems, a module for each framework.
+"""Adapters for other frameworks: ``pairs`` (NumPy), ``pytorch`` and ``jax``.
 
-None of them imports its framework: who passes its arrays has imported it, and it is found in ``sys.modules``.
+None of them imports its framework, which is looked up in ``sys.modules``: a caller who passes its arrays has imported
+it.
 """

@@ -1,7 +1,7 @@
 """JAX functions, ``custom_vjp`` among them, as problems.
 
-JAX computes in float32 unless told otherwise: during the check of float64 arrays its 64-bit types are enabled.
-Functions are run as they are, without another ``jax.jit`` around them, so that state that they keep is noticed.
+By default JAX computes in float32: its 64-bit types are enabled during the check of float64 arrays. Functions are
+called without an additional ``jax.jit``, so that state kept between calls is detected.
 """
 
 import contextlib

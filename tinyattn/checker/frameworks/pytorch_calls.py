@@ -46,7 +46,7 @@ def forward_replaced(classes, record):
 
 
 def inspected(classes, findings):
-    """Calls of ``backward`` make ``Finding``s of what PyTorch forgives or does not see."""
+    """Calls of ``backward`` make ``Finding``s of what PyTorch tolerates or does not detect."""
 
     def add(kind, text):
         if not any((finding.kind, finding.text) == (kind, text) for finding in findings):
@@ -76,7 +76,7 @@ def inspected(classes, findings):
 
 
 def _dtypes_of_inputs(node):
-    """The dtypes of the tensors to which a node passes gradients, where PyTorch tells."""
+    """The dtypes of the tensors to which a node passes gradients, if PyTorch exposes them."""
     following = [(n, position) for n, position in node.next_functions if n is not None]
     if not all(hasattr(n, "_input_metadata") for n, _ in following):
         return []
