@@ -149,3 +149,11 @@ def test_nan_logits_are_an_error():
     model.embedding.weight.data[...] = np.nan
     with pytest.raises(ValueError, match="cannot be sampled from"):
         next(generate(model, [1], 3))
+
+
+def test_generation_ends_before_the_id_that_stops_it():
+    model = make()
+    ids = list(generate(model, [1], 30, random=Random(5)))
+    stop = ids[10]
+    assert list(generate(model, [1], 30, random=Random(5), stop=stop)) == ids[: ids.index(stop)]
+    assert list(generate(model, [stop], 3, random=Random(5), stop=SIZE)) != []

@@ -124,6 +124,17 @@ def context_start(position, block_size, slide):
     return max(0, -(-(position - block_size) // slide) * slide)
 
 
+def default_slide(block_size):
+    """The stride of the context window if none is given: 1, and half the block size for contexts above 256.
+
+    Recomputing a long context for each token takes seconds.
+
+    >>> default_slide(64), default_slide(1024)
+    (1, 512)
+    """
+    return 1 if block_size <= 256 else block_size // 2
+
+
 class ContextReader:
     """Computes the logits of the next character of a growing text, with a KV cache.
 
@@ -197,8 +208,9 @@ def generate(
     random=None,
     slide=1,
     use_cache=True,
+    stop=None,
 ):
-    """Generate a continuation of a text: an iterator over ``length`` ids, each computed on demand.
+    """Generate a continuation of a text: an iterator over at most ``length`` ids, each computed on demand.
 
     The model is switched to eval mode while it computes, and back between two ids. Its parameters, modules and hooks
     must not change during the iteration.
@@ -210,6 +222,7 @@ def generate(
         temperature, top_k, top_p: as in ``sample_probabilities``.
         random: random stream (``tinyattn.backend.Random``); a new one by default.
         slide, use_cache: as in ``ContextReader``.
+        stop: an id that ends the text, and is not part of it; None for none.
 
     Raises:
         ValueError: for an empty prompt, an argument out of range, or logits that are NaN or +inf.
@@ -234,7 +247,7 @@ def generate(
     if random is not None and not hasattr(random, "uniform"):
         raise TypeError(f"random must be a stream such as Random({random!r}), given {random!r}")
     reader = ContextReader(model, model.config.block_size, slide, use_cache)
-    return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random())
+    return _continue(reader, ids, length, (temperature, top_k, top_p), random or Random(), stop)
 
 
 def _whole_number(value, name):
@@ -244,8 +257,10 @@ def _whole_number(value, name):
         raise TypeError(f"{name} must be a whole number, given {value!r}") from None
 
 
-def _continue(reader, ids, length, filters, random):
+def _continue(reader, ids, length, filters, random, stop):
     for _ in range(length):
         logits = reader.logits(ids)
         ids.append(int(draw(sample_probabilities(logits, *filters), random)))
+        if ids[-1] == stop:
+            return
         yield ids[-1]

@@ -9,7 +9,7 @@ import pytest
 import tinyattn as ta
 from tinyattn.data import CharVocabulary, InputError
 from tinyattn.train.config import make_config
-from tinyattn.train.session import load_run, make_model
+from tinyattn.train.loading import load_run, make_model
 from tinyattn.train.storage.run_directory import RunDirectory
 
 SMALL = {"layers": 1, "heads": 2, "dim": 8, "block_size": 8}

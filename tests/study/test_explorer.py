@@ -234,7 +234,7 @@ def test_stored_arrays_are_float32_to_the_bit(trained):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"run": "nowhere"}, (ValueError, FileNotFoundError), "nowhere"),
+        ({"model": "nowhere"}, (ValueError, FileNotFoundError), "nowhere"),
         ({"text": "ab€"}, ValueError, "€"),
         ({"text": "a" * 17}, ValueError, "17 characters"),
         ({"output": "no/such/folder/page.html"}, FileNotFoundError, "no directory"),
@@ -244,7 +244,7 @@ def test_stored_arrays_are_float32_to_the_bit(trained):
 )
 def test_errors_are_one_sentence(trained, tmp_path, monkeypatch, arguments, error, words):
     monkeypatch.chdir(tmp_path)
-    given = {"run": str(trained), "text": HARD_TEXT[:8], "output": "page.html", **arguments}
+    given = {"model": str(trained), "text": HARD_TEXT[:8], "output": "page.html", **arguments}
     with pytest.raises(error, match=words) as caught:
         explorer.run(**given)
     assert "\n" not in str(caught.value)

@@ -2,6 +2,10 @@
 
 import pytest
 
+import tinyattn as ta
+from tinyattn.data import CharVocabulary
+from tinyattn.data.tokenizers import huggingface_files
+from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.parallel import ForkExecutor, SerialExecutor, ThreadExecutor
 from tinyattn.train.reports import Display
 
@@ -13,6 +17,21 @@ def text_file(tmp_path):
     """A file with a text of about a thousand characters."""
     path = tmp_path / "text.txt"
     path.write_text(TEXT, newline="")
+    return path
+
+
+@pytest.fixture
+def gpt2_folder(tmp_path):
+    """A folder with a small GPT-2 and its tokenizer, the characters of ``TEXT``."""
+    vocabulary = CharVocabulary.from_text(TEXT)
+    ta.manual_seed(0)
+    config = GPTConfig.gpt2(
+        vocabulary_size=len(vocabulary), block_size=16, layers=2, heads=2, dim=16, dropout=0.1
+    )
+    path = tmp_path / "gpt2"
+    GPT(config).save_pretrained(path)
+    for name, text in huggingface_files(vocabulary).items():
+        (path / name).write_text(text)
     return path
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tinyattn.data import InputError
+from tinyattn.train import begin, load_run, resume
 from tinyattn.train.config import make_config
 from tinyattn.train.parallel.forks import WorkerError
-from tinyattn.train.session import begin, load_run, new_directory, resume
+from tinyattn.train.session import new_directory
 from tinyattn.train.storage.errors import DamagedFileError, RunWarning
 from tinyattn.train.storage.metrics import read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory

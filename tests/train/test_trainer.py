@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tinyattn.data import CharVocabulary
+from tinyattn.train import begin, load_run, resume
 from tinyattn.train.config import make_config
 from tinyattn.train.evaluation import evaluate
 from tinyattn.train.reports import DisplayError
-from tinyattn.train.session import begin, load_run, resume
 from tinyattn.train.storage.metrics import QUANTITIES, read_metrics
 from tinyattn.train.storage.run_directory import RunDirectory
 from tinyattn.train.trainer import NonFiniteError, snapshot_steps

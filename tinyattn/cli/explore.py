@@ -1,4 +1,4 @@
-"""``tinyattn explore``: write the explorer page of a run."""
+"""``tinyattn explore``: write the explorer page of a model."""
 
 import sys
 import webbrowser
@@ -13,7 +13,7 @@ from ..data.paths import PathText, expand_path
 from ..ranges import FileCount, Megabytes
 from ..study import explorer
 from ..train.config import as_annotated
-from .options import AnyTextOrNone, RunArgument, options
+from .options import AnyTextOrNone, ModelArgument, options
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ExploreOptions:
     """Contents of the page."""
 
     text: AnyTextOrNone = None
-    """Text to run the model on; by default the beginning of the run's validation split."""
+    """Text to run the model on; by default the beginning of the validation split of a run."""
 
     cut: bool = False
     """Truncate a text that is longer than the model's block size."""
@@ -48,13 +48,13 @@ def add_to(app):
 
 
 def explore(
-    run: RunArgument,
+    model: ModelArgument,
     /,
     *,
     what: Annotated[ExploreOptions, options()] = ExploreOptions(),
 ):
-    """Write an HTML page that shows the attention of a run's model on a text, forward and backward."""
-    path, what = expand_path(run, "the run"), as_annotated(what)
+    """Write an HTML page that shows the attention of a model on a text, forward and backward."""
+    path, what = expand_path(model, "the model"), as_annotated(what)
     if Path(what.output).is_dir():
         raise InputError(f"--output {what.output} is a directory: give a file name")
     try:

@@ -12,7 +12,7 @@ from ..data.tokenizers import huggingface_files
 from ..models import GPT
 from ..models.huggingface import to_settings
 from ..train.config import as_annotated
-from ..train.session import load_run
+from ..train.loading import load_run
 from .options import RunArgument, options
 
 

@@ -20,7 +20,7 @@ from ..ranges import Seed
 from ..survey.mutations import CHECKS, MUTATIONS, break_rule
 from ..survey.tasks import tasks
 from ..train.config import as_annotated
-from ..train.session import check_device, load_run
+from ..train.loading import check_device, load_run
 from .gradcheck_file import EXIT_STATUS, check_file, is_target
 from .options import options
 from .progress import Progress

@@ -14,6 +14,9 @@ from ..train.config import ModelOptions, RunOptions
 HEADINGS = ("Run", "Defaults and resumption", "Model", "Optimizer", "Options")
 
 RunArgument = Annotated[str, Parameter(help="Directory of a run.")]
+ModelArgument = Annotated[
+    str, Parameter("model", help="Directory of a run, or folder of a GPT-2 with its tokenizer.")
+]
 
 # Text and numbers may start with a hyphen: "-1 2 3" is not an option.
 AnyText = Annotated[str, Parameter(allow_leading_hyphen=True)]

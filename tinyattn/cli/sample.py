@@ -10,9 +10,10 @@ import numpy as np
 from ..data import InputError
 from ..data.paths import expand_path
 from ..ranges import Count, NotNegative, Seed, Share
+from ..sampling import default_slide
 from ..train.config import as_annotated
-from ..train.session import load_run, one_thread
-from .options import AnyText, RunArgument, options
+from ..train.loading import load_model, one_thread
+from .options import AnyText, ModelArgument, options
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,19 @@ class SampleOptions:
     """Sampling options."""
 
     prompt: AnyText = ""
-    """Text to continue; if empty, a newline if it is in the vocabulary."""
+    """Text to continue; if empty, a newline or an end-of-text token, if the vocabulary has one."""
 
     length: Count = 500
-    """Number of characters to generate [characters]."""
+    """Number of tokens to generate; fewer if the model ends the text [tokens]."""
 
     temperature: NotNegative = 0.8
     """Sampling temperature: 0 is greedy decoding, 1 samples from the model's distribution [no unit]."""
 
     top_k: Count | None = None
-    """Top-k sampling: sample from the K most likely characters [characters]."""
+    """Top-k sampling: sample from the K most likely tokens [tokens]."""
 
     top_p: Share | None = None
-    """Nucleus sampling: sample from the smallest set of characters with this total probability [0 to 1]."""
+    """Nucleus sampling: sample from the smallest set of tokens with this total probability [0 to 1]."""
 
     seed: Seed | None = None
     """Random seed; by default a different text each time."""
@@ -43,8 +44,9 @@ class SampleOptions:
     state: Literal["best", "last"] | None = None
     """Saved state to load: best (lowest validation loss) or last; best by default, if there was an evaluation."""
 
-    slide: Count = 1
-    """Stride of the context window for texts longer than the block size; larger is faster [characters]."""
+    slide: Count | None = None
+    """Stride of the context window for texts longer than the block size; larger is faster. By default 1, and half the
+    block size for block sizes above 256 [tokens]."""
 
     device: str | None = None
     """Device: cpu, cuda, cuda:N or strict; TINYATTN_DEVICE or cpu by default."""
@@ -55,26 +57,42 @@ def add_to(app):
 
 
 def sample(
-    run: RunArgument,
+    model: ModelArgument,
     /,
     *,
     how: Annotated[SampleOptions, options()] = SampleOptions(),
 ):
-    """Generate text from a trained model, printed character by character."""
-    how, path = as_annotated(how), expand_path(run, "the run")
-    loaded = load_run(path, how.state, how.device)
-    block_size = loaded.config.architecture.block_size
-    if how.slide > block_size:
+    """Generate text from a trained model, printed token by token."""
+    how, path = as_annotated(how), expand_path(model, "the model")
+    loaded = load_model(path, how.state, how.device)
+    block_size = loaded.model.config.block_size
+    if how.slide is not None and how.slide > block_size:
         raise InputError(f"--slide must be at most the block size {block_size}, given {how.slide}")
     settings = dataclasses.asdict(how)
     del settings["state"], settings["device"]
     pieces = loaded.stream(**settings)
+    if how.slide is None:
+        _tell_about_slide(loaded, how)
     with one_thread():
         for piece in _report_bad_logits(pieces, path):
             sys.stdout.write(piece)
             sys.stdout.flush()
     sys.stdout.write("\n")
     return 0
+
+
+def _tell_about_slide(loaded, how):
+    """Print how the end of a text that does not fit the context is predicted, if not from the whole context."""
+    block_size = loaded.model.config.block_size
+    slide = default_slide(block_size)
+    length = len(loaded.vocabulary.encode(how.prompt, how.unknown)) + how.length
+    if slide > 1 and length > block_size:
+        print(
+            f"tinyattn: the context has {block_size:,} {loaded.vocabulary.unit}s, and the text may have {length:,}: "
+            f"those beyond are predicted from the last {block_size - slide + 1:,} to {block_size:,} (--slide 1: from "
+            f"the last {block_size:,}, which is slower)",
+            file=sys.stderr,
+        )
 
 
 def _report_bad_logits(pieces, path):

@@ -214,11 +214,12 @@ def describe_start(trainer):
     processes = f" in each of {_count(size, 'process')}" if size > 1 else ""
     executor = trainer.step_function.executor
     fallback = f" (threads: {executor.fallback})" if executor.fallback else ""
+    source = f"from   {config.run.from_}\n" if config.run.from_ and not trainer.step else ""
     resumed = f"resuming after step {trainer.step}, " if trainer.step else ""
     return (
         f"text   {dataset.identity['name']}: {dataset.identity['characters']:,} characters{_tokens(dataset)}, "
         f"{len(dataset.train):,} for training, {len(dataset.validation):,} for validation\n"
-        f"model  {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
+        f"{source}model  {shape.model} {shape.layers}/{shape.heads}/{shape.dim}, "
         f"block {shape.block_size}, {trainer.model.parameter_count():,} parameters\n"
         f"run    {trainer.run.path}: {resumed}{config.run.steps} steps of "
         f"{config.run.batch_size} x {shape.block_size} {dataset.vocabulary.unit}s on {trainer.model.device}, "

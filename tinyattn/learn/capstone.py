@@ -19,7 +19,7 @@ from ..autograd.replacement import replaced_vjps
 from ..backend import Random, use_random
 from ..data import InputError
 from ..ops import add, linear, matmul
-from ..train.session import make_model
+from ..train.loading import make_model
 from .answer import Answer, AnswerError
 from .exercise import PATH, Vjp, exercise
 from .process import check_file

@@ -23,6 +23,12 @@ def uniform(shape, bound):
     return default_random().uniform(-bound, bound, shape).astype(np.float32)
 
 
+def reinitialize(parameter, host):
+    """Replace the initial values of a parameter by a host array, unless it was created ``without_memory``."""
+    if has_memory():
+        overwrite(parameter, host)
+
+
 def initialize_like_gpt2(model, residual_projections, layers):
     """Initialize every Linear and Embedding with N(0, 0.02^2) and biases with 0, with smaller residual projections.
 
@@ -39,12 +45,10 @@ def initialize_like_gpt2(model, residual_projections, layers):
     from .embedding import Embedding
     from .linear import Linear
 
-    if not has_memory():
-        return
     smaller = {id(layer) for layer in residual_projections}
     for module in model.modules():
         if isinstance(module, (Linear, Embedding)):
             deviation = 0.02 / math.sqrt(2 * layers) if id(module) in smaller else 0.02
-            overwrite(module.weight, normal(module.weight.shape, deviation))
+            reinitialize(module.weight, normal(module.weight.shape, deviation))
             if getattr(module, "bias", None) is not None:
-                overwrite(module.bias, np.zeros(module.bias.shape, np.float32))
+                reinitialize(module.bias, np.zeros(module.bias.shape, np.float32))

@@ -5,10 +5,9 @@ import math
 from ..autograd import Tensor
 from ..backend import backend_of
 from ..ops import sigmoid, stack, tanh
-from .initialization import uniform
+from .initialization import reinitialize, uniform
 from .linear import Linear
 from .module import Module
-from .placement import overwrite
 
 
 class GRU(Module):
@@ -44,7 +43,7 @@ class GRU(Module):
         self.input = Linear(input_dim, 3 * hidden_dim, bias=bias, parts=3)
         self.hidden = Linear(hidden_dim, 3 * hidden_dim, bias=bias, parts=3)
         for parameter in self.parameters():
-            overwrite(parameter, uniform(parameter.shape, 1 / math.sqrt(hidden_dim)))
+            reinitialize(parameter, uniform(parameter.shape, 1 / math.sqrt(hidden_dim)))
 
     def forward(self, x, state=None):
         """The state after each token, (..., length, hidden_dim), from ``x``, (..., length, input_dim).

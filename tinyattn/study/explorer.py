@@ -9,7 +9,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ..data.atomic import write_atomic
-from ..train.session import load_run, load_snapshot
+from ..train.loading import LoadedRun, load_model, load_snapshot
 from ..train.storage.run_directory import RunDirectory
 from .observation import as_tokenizer, block_size_of, observe
 from .page import MEGABYTE, Content, Maps, pack_target, render
@@ -61,9 +61,10 @@ def explore(
     """Run a model on a text and create the explorer page of its attention heads, forward and backward.
 
     Args:
-        model: a model with softmax attention, or the directory of a run, whose loss curve and snapshots are included.
+        model: a model with softmax attention; the directory of a run, whose loss curve and snapshots are included; or
+            the folder of a GPT-2 with its tokenizer.
         text: input text; for a run, the beginning of its validation split by default.
-        vocabulary: a ``CharVocabulary``; a run has its own.
+        vocabulary: a tokenizer; a run and a folder have their own.
         positions: positions to include the gradients of a single character's loss for, in addition to those of the mean
             loss: a list (negative positions count from the end), ``"all"``, or None for as many as fit, those with the
             largest loss first.
@@ -85,14 +86,16 @@ def explore(
     """
     loaded = None
     if isinstance(model, (str, os.PathLike)):
-        loaded = load_run(model)
+        loaded = load_model(model)
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
-        text = _validation_text(loaded) if text is None else text
+    run = loaded if isinstance(loaded, LoadedRun) else None
+    if text is None and run is not None:
+        text = _validation_text(run)
     if text is None:
-        raise ValueError("explore() needs a text: pass text=")
+        raise ValueError("a model without a run has no text of its own: give one (text=, --text)")
     text = _truncated(text, model, as_tokenizer(vocabulary), cut)
     seen = observe(model, text, vocabulary=vocabulary)
-    step = "now" if loaded is None else loaded.step
+    step = "now" if run is None else run.step
     content = Content(
         title=type(model).__name__ if loaded is None else loaded.path.resolve().name,
         characters=seen.characters,
@@ -107,10 +110,10 @@ def explore(
     )
     cells = int(seen.allowed.sum()) * seen.scores.shape[0] * seen.scores.shape[1]
     space = megabytes * MEGABYTE - FRAME - 8 * BYTE * cells  # remaining bytes
-    if loaded is not None:
-        content.curve = _curve(loaded.path)
+    if run is not None:
+        content.curve = _curve(run.path)
         # At most half of the space, to leave the rest to the gradients of single characters.
-        content.snapshots = _snapshots(loaded, text, snapshots, space / 2 / (4 * BYTE * cells))
+        content.snapshots = _snapshots(run, text, snapshots, space / 2 / (4 * BYTE * cells))
         space -= len(content.snapshots) * 4 * BYTE * cells
     for position in _chosen_positions(positions, seen, space):
         content.targets[position] = pack_target(seen.gradient_of(position), seen.allowed)
@@ -118,7 +121,7 @@ def explore(
 
 
 def run(
-    run,
+    model,
     text=None,
     output="explorer.html",
     positions=None,
@@ -127,11 +130,11 @@ def run(
     cut=False,
     gradcheck=None,
 ):
-    """Write the explorer page of a run and print a summary; implements ``tinyattn explore``.
+    """Write the explorer page of a model and print a summary; implements ``tinyattn explore``.
 
     Args:
-        run: directory of the run.
-        text: input text; by default the beginning of the validation split.
+        model: directory of a run, or folder of a GPT-2.
+        text: input text; by default the beginning of the validation split of a run.
         output: output file.
         positions: ``"all"``, or numbers separated by commas, as in ``explore``.
         snapshots, megabytes, cut: as in ``explore``.
@@ -146,14 +149,14 @@ def run(
     """
     output = _checked_output(output)
     page = explore(
-        run,
+        model,
         text,
         positions=_parse_positions(positions),
         snapshots=snapshots,
         megabytes=megabytes,
         cut=cut,
     )
-    report = _gradcheck_report(gradcheck, [Path(run), output.parent])
+    report = _gradcheck_report(gradcheck, [Path(model), output.parent])
     if report is not None:
         page.content.gradcheck = quote(os.path.relpath(report, output.parent).replace(os.sep, "/"))
         page = Page(page.content)

@@ -59,7 +59,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
 
     Args:
         model: a module with softmax attention that maps ids (batch, length) to logits, such as a GPT; or the directory
-            of a run, whose best state is loaded; or the result of ``tinyattn.train.load_run``.
+            of a run, whose best state is loaded; the folder of a GPT-2; or the result of ``tinyattn.train.load_model``.
         text: from 2 characters to the model's block size.
         vocabulary: a tokenizer, or the characters in the order of their ids; a run has its own.
         gradients: whether to run a backward pass.
@@ -224,9 +224,9 @@ def _unfrozen(parameters):
 
 def _resolve(model, vocabulary):
     if isinstance(model, (str, os.PathLike)):
-        from ..train.session import load_run
+        from ..train.loading import load_model
 
-        loaded = load_run(model)
+        loaded = load_model(model)
         model, vocabulary = loaded.model, vocabulary or loaded.vocabulary
     elif hasattr(model, "model") and hasattr(model, "vocabulary"):  # the result of load_run
         model, vocabulary = model.model, vocabulary or model.vocabulary

@@ -10,11 +10,13 @@
 
 from .config import TrainConfig, make_config
 from .evaluation import evaluate
-from .session import LoadedRun, begin, load_run, resume
+from .loading import LoadedModel, LoadedRun, load_model, load_run
+from .session import begin, resume
 from .storage.run_directory import RunDirectory
 from .trainer import NonFiniteError, Trainer
 
 __all__ = [
+    "LoadedModel",
     "LoadedRun",
     "NonFiniteError",
     "RunDirectory",
@@ -22,6 +24,7 @@ __all__ = [
     "Trainer",
     "begin",
     "evaluate",
+    "load_model",
     "load_run",
     "make_config",
     "resume",

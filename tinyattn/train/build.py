@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+from fnmatch import fnmatchcase
 
-from ..backend import backend_of
+from ..backend import backend_of, get_backend
+from ..data import InputError
 from ..models import (
     CNN,
     GPT,
@@ -41,7 +43,37 @@ def build_model(config, vocabulary_size):
     names = {one.name for one in dataclasses.fields(config_class)}
     options = {name: value for name, value in options.items() if name in names}
     model = model_class(config_class(vocabulary_size=vocabulary_size, **options))
-    return model.to(parameter_dtype(config.run, model.device))
+    return model.to(parameter_dtype(config.run, get_backend().device))
+
+
+def freeze_parameters(model, patterns):
+    """Freeze the parameters whose names match: they get no gradient and no update.
+
+    Args:
+        model: a module.
+        patterns: patterns with ``*``, separated by commas, such as ``"embedding.*, blocks.0.*"``; None freezes nothing.
+
+    Raises:
+        InputError: for a pattern that matches no name, or if all parameters would be frozen.
+
+    >>> from tinyattn import nn
+    >>> layer = nn.Linear(2, 3)
+    >>> freeze_parameters(layer, "bias")
+    >>> layer.weight.requires_grad, layer.bias.requires_grad
+    (True, False)
+    """
+    named = model.named_parameters()
+    for pattern in [] if patterns is None else patterns.split(","):
+        matching = [pair for pair in named if fnmatchcase(pair[0], pattern.strip())]
+        if not matching:
+            names = ", ".join(name for name, _ in named[:6])
+            raise InputError(
+                f"--freeze: no parameter matches {pattern.strip()!r}; the model has {names}, ... ({len(named)} in all)"
+            )
+        for _, parameter in matching:
+            parameter.requires_grad = False
+    if not any(parameter.requires_grad for _, parameter in named):
+        raise InputError(f"--freeze {patterns} leaves no parameter to train: freeze fewer")
 
 
 def build_task(model, config):
@@ -82,14 +114,15 @@ def build_optimizers(model, config):
     matrices, rest = [], model.named_parameters()
     if options.optimizer == "muon":
         matrices, rest = split_for_muon(model)
-    members = {
-        "adamw": AdamW(
+    matrices = [{**group, "params": _trained(group["params"])} for group in matrices]
+    matrices, rest = [group for group in matrices if group["params"]], _trained(rest)
+    members, peaks = {}, {"adamw": options.learning_rate}
+    if rest:
+        members["adamw"] = AdamW(
             weight_decay_groups(rest, options.weight_decay),
             lr=options.learning_rate,
             betas=(options.beta1, options.beta2),
         )
-    }
-    peaks = {"adamw": options.learning_rate}
     if matrices:
         members["muon"] = Muon(
             matrices,
@@ -102,13 +135,17 @@ def build_optimizers(model, config):
     return Optimizers(members, peaks, model.parameters(), options, config.run.steps, loss_scale)
 
 
+def _trained(named_parameters):
+    return [pair for pair in named_parameters if pair[1].requires_grad]
+
+
 @dataclasses.dataclass(eq=False)
 class Optimizers:
     """Several optimizers with one learning-rate schedule, gradient clipping and saved state.
 
     Args:
-        members: dict of name to optimizer; one is named ``"adamw"``.
-        peaks: dict of name to peak learning rate.
+        members: dict of name to optimizer.
+        peaks: dict of name to peak learning rate; that of ``"adamw"`` is reported.
         parameters: all parameters, for gradient clipping.
         options: ``OptimizerOptions``.
         steps: total steps, at the end of which the learning-rate decay ends by default.

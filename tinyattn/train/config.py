@@ -88,6 +88,9 @@ class OptimizerOptions:
     clip: NotNegative = 1.0
     """Gradient clipping: largest norm of all gradients together; 0: no clipping [norm]."""
 
+    freeze: str | None = None
+    """Parameters that are not trained: names with *, separated by commas, such as "embedding.*,blocks.0.*"."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -104,8 +107,12 @@ class RunOptions:
     vocabulary_size: Count | None = None
     """Largest number of tokens of --tokenizer bpe, at least 257; 1024 by default [tokens]."""
 
-    preset: Literal["fast", "gpt2-shaped", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
-    """Preset that the other defaults come from."""
+    preset: Literal["fast", "gpt2-shaped", "finetune", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
+    """Preset that the other defaults come from; finetune with --from."""
+
+    from_: PathText | None = None
+    """Start from a trained model instead of random weights, with its tokenizer: the folder of a GPT-2, or a run
+    [directory]."""
 
     out: PathText | None = None
     """Directory to write the run to; a new one under runs/ by default [path]."""
@@ -201,6 +208,22 @@ PRESETS = {
     "fast": {},
     # A model that GPT-2's architecture can express: tinyattn export.
     "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bias": True},
+    # nanoGPT's config/finetune_shakespeare.py and the defaults of its train.py, with a batch for 2 cores. Its step has
+    # 64 times as many tokens.
+    "finetune": {
+        "optimizer": "adamw",
+        "learning_rate": 3e-5,
+        "decay": "none",
+        "warmup_steps": 0,
+        "beta2": 0.95,
+        "steps": 100,
+        "batch_size": 4,
+        "block_size": 128,
+        "evaluate_every": 25,
+        "evaluate_characters": 16_384,
+        "sample_every": 50,
+        "sample_length": 100,
+    },
     # The recipe of its README for a laptop without a GPU.
     "nanogpt-cpu": {**_NANOGPT, "steps": 2000},
     "nanogpt-gpu": {
@@ -249,7 +272,8 @@ def make_config(options=None, *, with_preset=True, **more):
 
     Args:
         options, more: values by option name.
-        with_preset: whether options that are not given have the values of the preset, or else their defaults.
+        with_preset: whether options that are not given have the values of the preset and of the model that ``from_``
+            names, or else their defaults.
 
     Raises:
         InputError: for an unknown option, a wrong type or a value out of range.
@@ -258,13 +282,23 @@ def make_config(options=None, *, with_preset=True, **more):
     0.001
     """
     options = {**(options or {}), **more}
+    source = options.get("from_") if with_preset else None
+    if isinstance(source, str):
+        options = {"preset": "finetune", **options}
     preset = options.get("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError(f"unknown preset {shown(preset)}: expected one of {', '.join(PRESETS)}")
+    defaults = PRESETS[preset] if with_preset else {}
+    if isinstance(source, str):  # another type is refused below, as for every option
+        from .source import architecture_options
+
+        defaults = {**defaults, **architecture_options(source, options, defaults)}
+    elif preset == "finetune" and with_preset and source is None:
+        raise InputError("--preset finetune needs a trained model: give it with --from")
     # JSON represents Python's numbers only.
     options = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in {**(PRESETS[preset] if with_preset else {}), **options}.items()
+        for name, value in {**defaults, **options}.items()
     }
     groups = {}
     for group, owner in GROUPS.items():
@@ -393,5 +427,5 @@ def _as_input_error():
 
 
 def option(name):
-    """The name of an option on the command line: ``--block-size`` for ``block_size``."""
-    return "--" + name.replace("_", "-")
+    """The name of an option on the command line: ``--block-size`` for ``block_size``, ``--from`` for ``from_``."""
+    return "--" + name.rstrip("_").replace("_", "-")

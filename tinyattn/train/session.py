@@ -1,23 +1,23 @@
-"""Start a run, resume one, or load its model."""
+"""Start a run, or resume one."""
 
 import dataclasses
 import itertools
+import os
 import sys
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..backend import Random, get_backend, use_random
-from ..backend import device as default_device
-from ..data import InputError, TextDataset, Tokenizer
+from ..backend import Random, get_backend
+from ..data import InputError, TextDataset
 from ..data.corpus import CORPORA, STANDARD_INPUT, corpus_names, corpus_stem, located
-from ..sampling import generate
-from .build import build_model, build_optimizers, build_step, build_task
-from .config import CHANGEABLE, TrainConfig, flatten, make_config, option
+from .build import build_optimizers, build_step, build_task, freeze_parameters
+from .config import CHANGEABLE, flatten, make_config, option
+from .loading import check_device, make_model, model_with
 from .parallel import available_cores
 from .parallel.mpi import ProcessGroup
-from .precision import check_precision
-from .storage.arrays import check_arrays, check_finite
+from .precision import check_precision, parameter_dtype
+from .source import Source
+from .storage.arrays import check_arrays
 from .storage.errors import DamagedFileError, RunWarning
 from .storage.run_directory import RunDirectory
 from .storage.states import evaluated_step
@@ -63,19 +63,26 @@ def begin(config, out=None, processes=None):
     check_device(config.run.device)
     check_precision(config.run)
     config = _with_workers(config, processes.size)
+    source = None if config.run.from_ is None else Source(config.run.from_)
     dataset = TextDataset.load(
         config.run.data,
         config.architecture.block_size,
+        vocabulary=source and source.tokenizer,
         standard_input=_standard_input(processes),
         tokenizer=config.run.tokenizer,
         vocabulary_size=config.run.vocabulary_size,
     )
-    # An absolute path, so that the run can be resumed from another working directory.
-    config = dataclasses.replace(
-        config, run=dataclasses.replace(config.run, data=located(config.run.data))
-    )
+    # Absolute paths, so that the run can be resumed from another working directory.
+    paths = {"data": located(config.run.data), "from_": source and os.path.abspath(source.path)}
+    config = dataclasses.replace(config, run=dataclasses.replace(config.run, **paths))
     streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
-    model = make_model(config, len(dataset.vocabulary), streams.pop("weights"))
+    weights = streams.pop("weights")
+    if source is None:
+        model = make_model(config, len(dataset.vocabulary), weights)
+    else:
+        dtype = parameter_dtype(config.run, get_backend(config.run.device).device)
+        arrays = source.arrays(config.architecture.block_size, dtype)
+        model = model_with(config, len(dataset.vocabulary), arrays, source.path)
 
     def create():
         path = out or config.run.out or new_directory(config)
@@ -163,8 +170,8 @@ def _resume(run, options, processes):
         vocabulary,
         _standard_input(processes),
     )
-    model = make_model(config, len(vocabulary), Random(0))
-    _load_into(model, saved.model, run.path / name / "model.safetensors")
+    file_of_model = run.path / name / "model.safetensors"
+    model = model_with(config, len(vocabulary), saved.model, file_of_model)
     streams = {name: Random(0) for name in STREAMS if name != "weights"}
     trainer = _trainer(config, run, dataset, model, streams, processes)
     expected, _ = trainer.optimizers.state()
@@ -221,146 +228,7 @@ def _changed(config, options):
                 f"{option(name)} cannot change on resumption (the run has {values[name]!r}, given "
                 f"{value!r}): leave it out, or start a new run"
             )
-    return make_config({**values, "stop_after": None, **options})
-
-
-@dataclass(frozen=True)
-class LoadedRun:
-    """A run's model in eval mode; ``state`` is the name of the saved state it was loaded from."""
-
-    model: object
-    vocabulary: Tokenizer
-    config: TrainConfig
-    step: int
-    path: Path
-    state: str
-
-    def generate(self, prompt="", length=500, **options):
-        """Generate text: a string, the prompt and its continuation.
-
-        Args:
-            prompt, length, options: as for ``stream``.
-        """
-        with one_thread():
-            return "".join(self.stream(prompt, length, **options))
-
-    def stream(
-        self,
-        prompt="",
-        length=500,
-        *,
-        temperature=0.8,
-        top_k=None,
-        top_p=None,
-        seed=None,
-        unknown="error",
-        slide=1,
-    ):
-        """Generate text as a stream: an iterator over the prompt and the text of each generated token.
-
-        Args:
-            prompt: the text to continue; if empty, a line break if the vocabulary has one.
-            length: number of tokens to generate.
-            temperature, top_k, top_p: as in ``tinyattn.sampling.sample_probabilities``.
-            seed: seed of the random stream; by default each call generates another text.
-            unknown: ``"skip"`` ignores characters of the prompt that are not in the vocabulary.
-            slide: as in ``tinyattn.sampling.ContextReader``.
-
-        Raises:
-            InputError: if the model is an encoder, or a character of the prompt is not in the vocabulary.
-            ValueError: for an argument out of range.
-        """
-        if not hasattr(self.model, "cache"):
-            raise InputError(
-                f"{self.path} contains an encoder, which predicts masked characters and cannot generate text: "
-                f"give a run of another --model"
-            )
-        vocabulary = self.vocabulary
-        ids = vocabulary.encode(prompt, unknown)
-        known = vocabulary.decode(ids)
-        if prompt and not known:
-            raise InputError("no character of the prompt is known to the model: give another one")
-        ids = generate(
-            self.model,
-            ids if known else vocabulary.encode(vocabulary.start),
-            length,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            random=Random(seed),
-            slide=slide,
-        )
-        return itertools.chain([known], vocabulary.stream(ids))
-
-
-def one_thread():
-    """A context in which BLAS uses one thread: the matrix products of a single character are too small for more."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, "blas")
-
-
-def load_run(path, state=None, device=None):
-    """Load the model of a run, in eval mode; a ``LoadedRun``.
-
-    Args:
-        path: the run's directory.
-        state: ``"best"`` or ``"last"``; by default the best, or the last with a ``RunWarning`` if there is no best one
-            yet.
-        device: the device of the model; the default device if None.
-
-    Raises:
-        InputError: if there is no run or no such state, or the state is damaged or does not match the model.
-
-    >>> import tempfile
-    >>> from tinyattn.train import begin, make_config
-    >>> options = dict(layers=1, heads=1, dim=8, block_size=8, evaluate_characters=80, sample_every=0)
-    >>> trainer = begin(make_config(steps=2, **options), tempfile.mkdtemp())
-    >>> trainer.train()
-    True
-    >>> loaded = load_run(trainer.run.path)
-    >>> loaded.step, len(loaded.generate("the ", length=8, seed=0))
-    (2, 12)
-    """
-    run = RunDirectory.open(path)
-    check_device(device)
-    config = run.config()
-    config = dataclasses.replace(config, run=dataclasses.replace(config.run, device=device))
-    if state is None:
-        state = "best"
-        if not run.has_state("best") and run.has_state("last"):
-            state = "last"
-            warnings.warn(
-                f"the run {run.path} was not evaluated yet and has no state 'best': using 'last'",
-                RunWarning,
-                stacklevel=2,
-            )
-    saved = run.read(state, optimizer=False)
-    vocabulary = run.vocabulary()
-    model = make_model(config, len(vocabulary), Random(0)).eval()
-    _load_into(model, saved.model, run.path / state / "model.safetensors")
-    return LoadedRun(model, vocabulary, config, saved.values["step"], run.path, state)
-
-
-def load_snapshot(model, run, step):
-    """Load the snapshot of ``step`` in a ``RunDirectory`` into a model of that run."""
-    _load_into(model, run.read_snapshot(step), run.snapshot_path(step))
-
-
-def _load_into(model, arrays, file):
-    """Load arrays into a model, after checking names, shapes, dtypes and values of all of them."""
-    check_arrays(dict(model.named_parameters()), arrays, str(file))
-    check_finite(arrays, str(file))
-    model.load_state_dict(arrays)
-
-
-def make_model(config, vocabulary_size, random):
-    """Make a model on the configuration's device, its weights drawn from ``random``."""
-    try:
-        with default_device(get_backend(config.run.device).device), use_random(random):
-            return build_model(config, vocabulary_size)
-    except ValueError as error:
-        raise InputError(f"no model can be built with these options: {error}") from error
+    return make_config({**values, "stop_after": None, **options}, with_preset=False)
 
 
 def _with_workers(config, processes):
@@ -369,14 +237,6 @@ def _with_workers(config, processes):
         return config
     run = dataclasses.replace(config.run, workers=max(1, available_cores() // processes))
     return dataclasses.replace(config, run=run)
-
-
-def check_device(name):
-    """Raise an InputError if the device cannot be used."""
-    try:
-        get_backend(name)
-    except (RuntimeError, ValueError, ImportError) as error:
-        raise InputError(f"--device: {error}") from None
 
 
 def new_directory(config):
@@ -398,6 +258,7 @@ def _trainer(config, run, dataset, model, streams, processes):
             f"--batch-size {config.run.batch_size} is less than the {processes.size} processes that share it"
         )
     model.train()
+    freeze_parameters(model, config.optimization.freeze)
     optimizers = build_optimizers(model, config)
     task = build_task(model, config)
     step_function = build_step(model, config, optimizers, processes.communicator)

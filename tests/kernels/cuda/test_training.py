@@ -9,9 +9,9 @@ from tinyattn.backend import Random, use_random
 from tinyattn.backend.launches import recorded_launches
 from tinyattn.kernels.cuda import simulated_kernels
 from tinyattn.sampling import generate
+from tinyattn.train import begin, load_run, resume
 from tinyattn.train.build import build_model, build_optimizers, build_step
 from tinyattn.train.config import make_config
-from tinyattn.train.session import begin, load_run, resume
 
 need_compiler()
 

@@ -65,9 +65,14 @@ def _array(entry, parameters):
 
 
 def is_folder(folder):
-    """Whether ``folder`` has the weights of a Hugging Face model, in any format, and not those of a run."""
+    """Whether ``folder`` is one of a Hugging Face model, of any kind and perhaps incomplete, and not that of a run."""
     folder = Path(folder)
-    return (folder / WEIGHTS).exists() or (folder / INDEX).exists() or bool(_unread(folder))
+    try:
+        if (folder / WEIGHTS).exists() or (folder / INDEX).exists() or _unread(folder):
+            return True
+        return "model_type" in parse_json(_read_text(folder / CONFIG), CONFIG)
+    except (InputError, OSError, TypeError):
+        return False
 
 
 def read_settings(folder, **changes):

@@ -29,6 +29,8 @@ from ...data.atomic import (
 from ...data.json_text import parse_json
 from ...data.paths import check_path
 from ...data.tokenizers import parse_tokenizer
+from ...error_messages import shortened
+from ...models.huggingface import is_folder
 from ..config import config_to_json, make_config, options_from_json
 from .arrays import arrays_from_bytes, arrays_to_bytes
 from .digests import add_digest, verify_digest
@@ -96,8 +98,14 @@ class RunDirectory:
             InputError: if there is none.
         """
         run = cls(path)
-        if not run.path.is_dir():
-            raise InputError(f"there is no directory {path}: give one that tinyattn train wrote")
+        if not os.path.isdir(run.path):  # also for a name that is too long
+            raise InputError(
+                f"there is no directory {shortened(str(path))}: give one that tinyattn train wrote"
+            )
+        if is_folder(path):
+            raise InputError(
+                f"{path} is a pretrained model, not a run: give a directory that tinyattn train wrote"
+            )
         if not (run.path / "config.json").exists():
             raise InputError(
                 f"{path} is not a run (it has no config.json): "
