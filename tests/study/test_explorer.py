@@ -13,7 +13,7 @@ from tests.study.browser import opened, running_browser
 from tests.study.test_page import OVERLAYS, maps_on_page
 from tinyattn.models import GPT, Encoder, EncoderConfig, GPTConfig
 from tinyattn.study import explore, explorer, observe
-from tinyattn.study.page import MEGABYTE
+from tinyattn.study.page import MEGABYTE, payload_of
 from tinyattn.train.config import make_config
 from tinyattn.train.session import begin
 
@@ -249,3 +249,21 @@ def test_errors_are_one_sentence(trained, tmp_path, monkeypatch, arguments, erro
         explorer.run(**given)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tokens_of_several_characters_and_parts_of_characters_are_shown(random):
+    pytest.importorskip("tokenizers")
+    text = "the naïve the " * 20
+    tokenizer = ta.data.BytePairTokenizer.from_text(text.replace("ï", "i"), 262)
+    config = ta.models.GPTConfig(vocabulary_size=262, block_size=12, layers=1, heads=2, dim=8)
+    model = ta.models.GPT(config)
+    with pytest.raises(
+        ValueError, match=r"tokens, and the model's block size is 12: .* first 12 tokens"
+    ):
+        ta.study.explore(model, text, vocabulary=tokenizer)
+    payload = payload_of(ta.study.explore(model, text, vocabulary=tokenizer, cut=True).content)
+    assert payload["unit"] == "token"
+    assert 2 <= len(payload["characters"]) <= 12
+    assert {"the", "\\xc3", "\\xaf"} <= set(payload["characters"])
+    loss, probability = (payload["predictions"][0][key] for key in ("loss", "probability"))
+    assert probability == pytest.approx(np.exp(-loss))

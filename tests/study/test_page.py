@@ -437,6 +437,46 @@ def test_six_layers_of_six_heads_on_128_characters_fit_in_four_megabytes(browser
             )
 
 
+def test_twelve_layers_of_twelve_heads_on_64_tokens_fit_in_six_megabytes(browser, tmp_path):
+    tokens = [
+        "the",
+        " cat",
+        "\\xc3",
+        "\\xaf",
+        "\n\n",
+        " ",
+        "\u0301x",
+        "<|endoftext|>",
+        *["word"] * 56,
+    ]
+    content = synthetic_content(12, 12, tokens, unit="token", targets=[0, 20, 40, 62])
+    path = tmp_path / "explorer.html"
+    page = render(content)
+    assert len(page) < 6 * MEGABYTE
+    path.write_text(page, encoding="utf-8")
+    with opened(browser, path, viewport={"width": 1280, "height": 900}) as tab:
+        assert "64 tokens, mean loss" in tab.inner_text("#summary")
+        assert tab.locator("#grid button").count() == 144
+        shown = tab.locator("#characters [role=option]").all_inner_texts()
+        assert shown[:8] == [
+            "the",
+            "␣cat",
+            "\\xc3",
+            "\\xaf",
+            "⏎⏎",
+            "␣",
+            "◌\u0301x",
+            "<|endoftext|>",
+        ]
+        labels = tab.locator(".labels.rows span").all_inner_texts()
+        assert labels[:2] == ["the", "␣cat"] and labels[7] == "<|endo…"
+        assert tab.inner_text("#predictions-title") == "Predicted tokens"
+        # All cards are in a region that scrolls, so that the sections after it stay near.
+        region = tab.locator("#heads .scroll")
+        assert region.locator("li").count() == 144
+        assert region.evaluate("node => node.scrollHeight > 4 * node.clientHeight")
+
+
 def test_the_gradient_of_one_character_s_loss_is_stored_exactly(browser, tmp_path):
     content = synthetic_content(targets=[])
     random = np.random.default_rng(5)

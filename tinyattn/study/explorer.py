@@ -107,6 +107,7 @@ def explore(
         probabilities=seen.probabilities,
         vocabulary=seen.vocabulary,
         norms=seen.norms,
+        unit=seen.unit,
     )
     cells = int(seen.allowed.sum()) * seen.scores.shape[0] * seen.scores.shape[1]
     space = megabytes * MEGABYTE - FRAME - 8 * BYTE * cells  # remaining bytes
@@ -164,9 +165,9 @@ def run(
     content = page.content
     layers, heads = content.maps.scores.shape[:2]
     print(
-        f"{output}: {layers} layers of {heads} heads on {len(content.characters)} characters, mean loss "
+        f"{output}: {layers} layers of {heads} heads on {len(content.characters)} {content.unit}s, mean loss "
         f"{content.maps.loss:.3f} nats; gradients of the mean loss and of the losses of {len(content.targets)} single "
-        f"characters; {len(content.snapshots)} snapshots; {len(page.html) / MEGABYTE:.2f} MB, works offline"
+        f"{content.unit}s; {len(content.snapshots)} snapshots; {len(page.html) / MEGABYTE:.2f} MB, works offline"
     )
     return 0
 

@@ -21,9 +21,10 @@ class Observation:
     """The result of ``observe``; arrays are NumPy arrays in the model's dtype.
 
     Attributes:
-        characters: the text, a list.
+        characters: the tokens of the text, a list: characters, or how ``Tokenizer.symbols`` shows others.
+        unit: what a token is: character, byte or token.
         expected: the target character of each position, or None.
-        vocabulary: all characters, in the order of their ids.
+        vocabulary: all tokens, in the order of their ids.
         allowed: boolean (length, length), True if a query of any layer sees the key.
         scores: S (layers, heads, length, length), scaled, -inf if masked.
         weights: P, same shape.
@@ -45,6 +46,7 @@ class Observation:
     losses: np.ndarray
     probabilities: np.ndarray
     head_dim: int
+    unit: str = "character"
     gradient: np.ndarray | None = None
     score_gradient: np.ndarray | None = None
     norms: dict | None = None
@@ -117,6 +119,7 @@ def observe(model, text, *, vocabulary=None, gradients=True):
         losses=np.where(targets == IGNORE_INDEX, np.nan, values),
         probabilities=np.exp(log_softmax(logits.detach()).numpy()[0]),
         head_dim=watch.called[0].head_dim,
+        unit=vocabulary.unit,
     )
     if gradients:
         _record_gradients(seen, model, watch, loss, losses)

@@ -7,7 +7,8 @@ For every head, the payload has the scores S and the gradients dL/dP in float32 
 P, dL/dS and P*dL/dP from them in float64. A map has 4 bytes per cell before compression.
 
 The JSON object:
-    title, characters, expected (the target of each position, or null), loss, gradcheck (a link or null)
+    title, characters (the tokens), expected (the target of each position, or null), loss, gradcheck (a link or null)
+    unit         what a token is: character, byte or token
     model        layers, heads, head_dim, parameters
     allowed      packed bits, length*length, in row-major order: 1 if a query sees a key
     own          index in steps of the run's own state; the others are snapshots, in 16 bits
@@ -67,6 +68,7 @@ class Content:
     probabilities: np.ndarray
     vocabulary: list
     norms: dict
+    unit: str = "character"
     snapshots: list = field(default_factory=list)
     targets: dict = field(default_factory=dict)
     curve: list = field(default_factory=list)
@@ -123,6 +125,7 @@ def payload_of(content):
     steps.sort(key=lambda pair: pair[0] if content.snapshots else 0)
     return {
         "title": content.title,
+        "unit": content.unit,
         "characters": list(content.characters),
         "expected": list(content.expected),
         "loss": float(content.maps.loss),
@@ -186,10 +189,9 @@ def _step(maps, content, even, pack_all):
 
 def _predictions(content):
     rows = []
-    ids = {character: index for index, character in enumerate(content.vocabulary)}
     for loss, probabilities, after in zip(content.losses, content.probabilities, content.expected):
         order = np.argsort(-probabilities, kind="stable")[:TOP]
-        came = None if after is None else float(probabilities[ids[after]])
+        came = None if after is None else math.exp(-loss)
         top = [[content.vocabulary[k], float(probabilities[k])] for k in order]
         rows.append({"loss": _finite(loss), "probability": came, "top": top})
     return rows

@@ -96,7 +96,7 @@ function noteOf(state, page) {
   }
   if (page.targets.length < page.expected.filter((one) => one !== null).length) {
     return (
-      `This page has the gradients of the losses of ${page.targets.length} single characters; for others, create it ` +
+      `This page has the gradients of the losses of ${page.targets.length} single ${page.unit}s; for others, create it ` +
       "with --positions, for example --positions 5,17."
     );
   }

@@ -42,6 +42,7 @@ export class Page {
     const page = new Page();
     Object.assign(page, payload);
     page.length = payload.characters.length;
+    page.hasWords = payload.characters.some((token) => [...token].length > 1);
     const allowed = await unpack(payload.allowed);
     page.keys = [];
     page.start = [];

@@ -1,6 +1,8 @@
 // One card per head: the shares of six behaviors, compared with uniform attention on this text.
 import { element, percent } from "./show.js";
 
+const MANY_CARDS = 36; // more of them scroll in a region of their own
+
 export function mountHeads({ page, go }) {
   const body = document.querySelector("#heads .body");
   const { layers, heads } = page.model;
@@ -37,7 +39,9 @@ export function mountHeads({ page, go }) {
       "depend on the text, since they are relative to uniform attention.",
     ),
     element("div", { class: "field" }, element("label", { for: "sort" }, "Sort by"), sort),
-    list,
+    layers * heads > MANY_CARDS
+      ? element("div", { class: "scroll", tabindex: 0, "data-scrolls": true, role: "region", "aria-label": "Heads" }, list)
+      : list,
     element("details", {}, element("summary", {}, "Definitions and thresholds"), definitions),
   );
 

@@ -33,7 +33,7 @@ async function open() {
   const { model } = page;
   document.getElementById("summary").textContent =
     `${page.title}: ${model.layers} layers of ${model.heads} heads, head size ${model.head_dim}, ` +
-    `${model.parameters.toLocaleString("en")} parameters; ${page.length} characters, mean loss ${number(page.loss)} nats.`;
+    `${model.parameters.toLocaleString("en")} parameters; ${page.length} ${page.unit}s, mean loss ${number(page.loss)} nats.`;
   const applyTheme = () => (document.documentElement.dataset.theme = theme());
   applyTheme();
   const { step, loss } = store.get();

@@ -4,7 +4,7 @@ import { scalePow } from "d3-scale";
 import { select } from "d3-selection";
 import { colorOf, largest, paint } from "./color.js";
 import { OVERLAYS } from "./data.js";
-import { element, glyph, number, spoken } from "./show.js";
+import { element, glyph, label, number, spoken } from "./show.js";
 
 export const overlayOf = (state) => OVERLAYS.find((one) => one.key === state.overlay);
 
@@ -77,9 +77,10 @@ export function mountMap({ page, store, hover, go, theme, announce }) {
   const legend = element("div", { class: "legend" });
   const frame = element("div", { class: "frame", style: `--size: ${size}` }, columnLabels, rowLabels, plane);
   for (const character of page.characters) {
-    rowLabels.append(element("span", {}, glyph(character)));
-    columnLabels.append(element("span", {}, glyph(character)));
+    rowLabels.append(element("span", {}, label(character)));
+    columnLabels.append(element("span", {}, label(character)));
   }
+  frame.classList.toggle("words", page.hasWords);
   document.getElementById("map").append(title, frame, legend, readout);
 
   new ResizeObserver(() => {
@@ -160,7 +161,7 @@ function drawLegend(node, limit, signed, theme) {
   picture.append("g").call(axisBottom(scale).tickValues(limit === 0 ? [0] : ticks).tickFormat((tick) => number(tick, 2)).tickSize(4));
 }
 
-// The text, with characters colored by the current row; arrow keys move the locked row.
+// The text, with its tokens colored by the current row; arrow keys move the locked row.
 export function mountText({ page, store, hover, go, theme }) {
   const list = element("div", {
     role: "listbox",
@@ -177,7 +178,7 @@ export function mountText({ page, store, hover, go, theme }) {
   });
   page.characters.forEach((character, i) => {
     list.append(options[i]);
-    if (character === "\n") list.append(element("br"));
+    if (character.includes("\n")) list.append(element("br"));
   });
   list.addEventListener("pointerleave", () => hover.set({ row: null, column: null }));
   list.addEventListener("keydown", (event) => {
@@ -211,8 +212,8 @@ export function mountText({ page, store, hover, go, theme }) {
     else list.setAttribute("aria-activedescendant", "character-" + state.row);
     caption.textContent =
       row === null
-        ? "Hover over a character, or move through the text with the arrow keys, to highlight the characters it attends to."
-        : `Characters are colored by ${name} in the row of query ${row}, shown in a box.`;
+        ? `Hover over a ${page.unit}, or move through the text with the arrow keys, to highlight the ${page.unit}s it attends to.`
+        : `The ${page.unit}s are colored by ${name} in the row of query ${row}, shown in a box.`;
   };
   hover.listen(look);
   return look;

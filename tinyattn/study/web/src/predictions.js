@@ -1,8 +1,9 @@
-// Table of predictions: per position the target, the most likely characters, and the loss.
+// Table of predictions: per position the target, the most likely tokens, and the loss.
 import { element, glyph, number, percent, spoken } from "./show.js";
 
 export function mountPredictions({ page, store, go }) {
   const body = document.querySelector("#predictions .body");
+  document.getElementById("predictions-title").textContent = `Predicted ${page.unit}s`;
   const highest = Math.max(...page.predictions.map(({ loss }) => loss ?? 0));
   const tops = page.predictions[0].top.length;
   const rows = page.predictions.map(({ loss, probability, top }, i) => {
@@ -32,11 +33,11 @@ export function mountPredictions({ page, store, go }) {
       }),
     );
   });
-  const names = ["position", "character", "target", "p(target)", "loss (nats)", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
+  const names = ["position", page.unit, "target", "p(target)", "loss (nats)", ...Array.from({ length: tops }, (_, k) => (k ? `guess ${k + 1}` : "first guess"))];
   const table = element(
     "table",
     { id: "predictions-table" },
-    element("caption", {}, `Mean loss ${number(page.loss)} nats per character, over ${page.expected.filter((one) => one !== null).length} characters`),
+    element("caption", {}, `Mean loss ${number(page.loss)} nats per ${page.unit}, over ${page.expected.filter((one) => one !== null).length} ${page.unit}s`),
     element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, ...rows),
   );

@@ -7,7 +7,7 @@ import { select } from "d3-selection";
 import { line } from "d3-shape";
 import { largest, paint } from "./color.js";
 import { completed } from "./data.js";
-import { element, glyph, number, spoken } from "./show.js";
+import { element, glyph, label, number, spoken } from "./show.js";
 import { dot, jacobian, softmax, sum } from "./softmax.js";
 
 const TRACKS = [
@@ -105,7 +105,7 @@ export function mountRow(context) {
     const width = Math.max(280, tracks.clientWidth);
     const { keys } = original;
     const x = scaleBand(keys.map((_, k) => k), [LEFT, width - 8]).paddingInner(keys.length > 60 ? 0.1 : 0.25);
-    const svg = select(tracks).selectAll("svg").data([0]).join("svg").attr("width", width).attr("height", HEIGHT * TRACKS.length + 30);
+    const svg = select(tracks).selectAll("svg").data([0]).join("svg").attr("width", width).attr("height", HEIGHT * TRACKS.length + (page.hasWords ? 66 : 30));
     const groups = svg.selectAll("g.track").data(TRACKS).join("g").attr("class", (track) => "track " + track.key);
     groups.attr("transform", (_, t) => `translate(0, ${t * HEIGHT + 4})`);
     groups.each(function (track) {
@@ -115,9 +115,12 @@ export function mountRow(context) {
     const every = letters ? 1 : Math.ceil(keys.length / 16);
     const axis = axisBottom(x)
       .tickValues(keys.map((_, k) => k).filter((k) => k % every === 0))
-      .tickFormat((k) => (letters ? glyph(page.characters[keys[k]]) : keys[k]))
+      .tickFormat((k) => (letters ? label(page.characters[keys[k]]) : keys[k]))
       .tickSize(3);
     svg.selectAll("g.keys").data([0]).join("g").attr("class", "keys").attr("transform", `translate(0, ${HEIGHT * TRACKS.length + 4})`).call(axis);
+    if (letters && page.hasWords) {
+      svg.selectAll("g.keys .tick text").attr("transform", "rotate(-90)").attr("text-anchor", "end").attr("x", -6).attr("dy", "-0.35em");
+    }
   }
 
   function drawTrack(group, track, x, width) {
@@ -255,7 +258,7 @@ export function mountRow(context) {
   }
 
   function drawTable() {
-    const head = element("tr", {}, ...["key", "character", ...COLUMNS.map((one) => one.name)].map((name) => element("th", { scope: "col" }, name)));
+    const head = element("tr", {}, ...["key", page.unit, ...COLUMNS.map((one) => one.name)].map((name) => element("th", { scope: "col" }, name)));
     const rows = original.keys.map((key, k) =>
       element(
         "tr",

@@ -1,4 +1,4 @@
-// Creation of elements, and formatting of characters and numbers. Text is inserted as text nodes, never parsed as HTML.
+// Creation of elements, and formatting of tokens and numbers. Text is inserted as text nodes, never parsed as HTML.
 
 export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -16,17 +16,33 @@ const SPOKEN = { "\t": "tab", "\n": "newline", "\r": "carriage return", " ": "sp
 
 const code = (character) => "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 
-// A visible glyph for every character; spaces, control characters and combining marks are substituted.
-export function glyph(character) {
+// A visible glyph for every character of a token; spaces, control characters and combining marks are substituted.
+export function glyph(token) {
+  return [...token].map((character, i) => glyphOf(character, i > 0)).join("");
+}
+
+function glyphOf(character, follows) {
   if (character in NAMED) return NAMED[character];
   const point = character.codePointAt(0);
   if (point < 32) return String.fromCodePoint(0x2400 + point);
-  if (/^\p{M}/u.test(character)) return "◌" + character;
+  if (/^\p{M}/u.test(character)) return follows ? character : "◌" + character;
   if (/^[\p{C}\p{Z}]/u.test(character)) return code(character);
   return character;
 }
 
-export function spoken(character) {
+// The glyphs of a token, shortened to the space of a label on an axis.
+export function label(token, longest = 7) {
+  const glyphs = [...glyph(token)];
+  return glyphs.length > longest ? glyphs.slice(0, longest - 1).join("") + "…" : glyphs.join("");
+}
+
+export function spoken(token) {
+  const characters = [...token];
+  if (characters.length === 1) return spokenOf(token);
+  return characters.map((character) => (character in SPOKEN ? ` ${SPOKEN[character]} ` : character)).join("").trim();
+}
+
+function spokenOf(character) {
   return SPOKEN[character] ?? (/^[\p{C}\p{Z}\p{M}]/u.test(character) ? code(character) : character);
 }
 
