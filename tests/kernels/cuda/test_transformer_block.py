@@ -17,7 +17,7 @@ need_compiler()
 BLOCKS = {
     "layer norm, no biases": {"bias": False},
     "layer norm, biases, dropout": {"dropout": 0.3, "activation": "gelu_tanh"},
-    "biases": {"activation": "relu_squared"},
+    "layer norm, biases": {"activation": "relu_squared"},
     "rms norm, rotary": {"norm_kind": "rms_norm", "bias": False, "rotary": True},
     "rms norm, biases, queries and keys normalized": {"norm_kind": "rms_norm", "qk_norm": True},
     "dropout, both": {"bias": False, "dropout": 0.4, "qk_norm": True, "rotary": True},
@@ -83,7 +83,7 @@ def test_a_block_equals_its_modules(name, dtype):
 
 @pytest.mark.parametrize("shape", [(1, 1, DIM), (5, DIM), (2, 2, 3, DIM)])
 def test_tokens_may_have_any_leading_axes(shape):
-    compare(BLOCKS["biases"], shape=shape)
+    compare(BLOCKS["layer norm, biases"], shape=shape)
 
 
 def test_rows_may_be_longer_than_a_warp_keeps_and_heads_longer_than_a_warp():
