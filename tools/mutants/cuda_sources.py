@@ -47,11 +47,11 @@ BLOCKS = {
 }
 # Tests of single kernels at the limits of numbers.
 TESTS = {
-    "cross_entropy.cu": lambda: cases.test_cross_entropy_of_large_and_infinite_logits_is_the_rule_s(
-        "float64", draws()
+    "cross_entropy.cu": lambda: (
+        cases.test_cross_entropy_of_large_and_infinite_logits_equals_the_rule("float64", draws())
     ),
     "layer_norm.cu": lambda: cases.test_layer_norm_is_accurate_for_rows_far_from_zero(draws()),
-    "softmax.cu": lambda: cases.test_softmax_of_masked_and_infinite_scores_is_the_rule_s(draws()),
+    "softmax.cu": lambda: cases.test_softmax_of_masked_and_infinite_scores_equals_the_rule(draws()),
 }
 # Kernels whose shared memory depends on what a mutant changes, for NVRTC: the one that needs most.
 COMPILED = {"attention.cu": "attention_backward_keys<double, 128>"}

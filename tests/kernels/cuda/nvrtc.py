@@ -1,4 +1,4 @@
-"""NVIDIA's runtime compiler, which needs no GPU: to see that the sources compile for one."""
+"""NVRTC, NVIDIA's runtime compiler, which compiles the sources without a GPU."""
 
 import ctypes
 import importlib.metadata
@@ -8,7 +8,7 @@ from tinyattn.kernels.cuda.launch import OPTIONS
 
 
 def find():
-    """The path of the library in the wheel nvidia-cuda-nvrtc, or None."""
+    """The path of the library of the package nvidia-cuda-nvrtc, or None."""
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
         try:
             files = importlib.metadata.files(name) or ()
@@ -24,7 +24,7 @@ def compile_for(text, expressions, architecture):
     """The machine code of all ``expressions``, kernels of a source, for an architecture such as ``"sm_90"``.
 
     Raises:
-        SyntaxError: with what the compiler says.
+        SyntaxError: with the messages of the compiler.
     """
     library = ctypes.CDLL(find())
     program = ctypes.c_void_p()

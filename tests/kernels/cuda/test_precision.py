@@ -1,4 +1,4 @@
-"""Steps in TF32 and float16, through the kernels in the simulator, stay within an error budget of float64."""
+"""Training steps in TF32 and float16 with simulated kernels stay within an error budget relative to float64."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ from tinyattn.train.precision import LossScale, check_precision
 
 need_compiler()
 
-# The largest error of the loss and of each gradient, of the norm of what float64 gives; and the least, below which the
-# precision would not be what it says.
+# The largest allowed error of the loss and of each gradient, relative to the norm in float64, and the smallest
+# plausible one: a smaller error would mean that the precision is not used.
 BUDGET = {"float32": (1e-6, 0), "tf32": (3e-3, 1e-5), "float16": (1e-2, 1e-5)}
 OPTIONS = {"preset": "nanogpt-gpu", "dropout": 0.0}
 
@@ -25,7 +25,7 @@ def loss_and_gradients(device, **options):
     with simulated_kernels():
         model, optimizers, step = prepared(device, **OPTIONS, **options)
         for name, parameter in model.named_parameters():
-            random = np.random.default_rng(len(name))  # the same numbers in every precision
+            random = np.random.default_rng(len(name))  # the same numbers in all precisions
             drawn = (0.1 * random.standard_normal(parameter.shape)).astype("float16")
             parameter._data[...] = parameter._data * 0 + get_backend(device).asarray(
                 drawn.astype(parameter.dtype)
@@ -90,7 +90,7 @@ def test_an_overflow_skips_the_update_and_halves_the_scale():
             np.testing.assert_array_equal(model.state_dict()[name], array)
 
 
-def test_a_scale_that_has_come_down_to_nothing_is_exhausted():
+def test_a_loss_scale_below_1_is_exhausted():
     scale = LossScale(2.0)
     scale.update(False)
     assert not scale.is_exhausted
@@ -98,7 +98,7 @@ def test_a_scale_that_has_come_down_to_nothing_is_exhausted():
     assert scale.is_exhausted
 
 
-def test_parameters_that_are_set_from_outside_replace_their_master_weights():
+def test_a_parameter_that_is_set_by_the_user_replaces_its_master_weight():
     with simulated_kernels():
         p = ta.tensor(np.float16([1.0, 2.0, 3.0]), requires_grad=True, device="strict")
         optimizer = ta.optim.AdamW([p], lr=1e-4, weight_decay=0.0)
@@ -112,7 +112,7 @@ def test_parameters_that_are_set_from_outside_replace_their_master_weights():
 
 
 @pytest.mark.parametrize("precision", ["tf32", "float16"])
-def test_the_cpu_refuses_by_name(precision):
+def test_the_cpu_refuses_a_low_precision_by_name(precision):
     with pytest.raises(InputError, match=rf"--precision {precision} is not possible.* cpu.*NVIDIA"):
         check_precision(make_config(precision=precision, device="cpu").run)
     with pytest.raises(InputError, match="--dtype float64"):

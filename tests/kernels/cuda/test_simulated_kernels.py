@@ -1,6 +1,6 @@
-"""Every kernel of ``kernels/cuda`` computes what its rule says, thread by thread in the simulator.
+"""Every kernel of ``kernels/cuda`` equals its rule, executed thread by thread in the simulator.
 
-The kernels are found by asking the register, as in tests/kernels/test_kernels_equal_rules.py, whose cases these are.
+The kernels are those in the registry, and the cases include those of tests/kernels/test_kernels_equal_rules.py.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ NAMES = [
     for (name, kind), (forward, _) in sorted(registered_kernels().items(), key=lambda item: item[0])
     if kind == "cuda" and forward.__module__.startswith("tinyattn.kernels.cuda")
 ]
-# Sizes that are special here: rows of several numbers a thread, and rows that a block shares.
+# Further sizes: rows with several numbers per thread, rows that a block shares, several blocks.
 MORE = {
     "layer_norm": [
         Case("four numbers a thread", (5, 99), (99,), (99,), axes=(-1,), eps=1e-5),
@@ -73,7 +73,7 @@ MORE = {
 
 
 def is_long(name, case):
-    """Whether a case runs once only. Tiles of attention are short here: 130 keys are several."""
+    """Whether a case runs in one dtype only. Tiles of attention are short: 130 keys are several."""
     if name == "attention":
         return max(case.inputs[0] + case.inputs[1]) > 100
     return case.is_long
@@ -123,7 +123,7 @@ def cotangent(random, dtype):
     return lambda out: random.standard_normal(out.shape).astype(dtype)
 
 
-def test_softmax_of_masked_and_infinite_scores_is_the_rule_s(random):
+def test_softmax_of_masked_and_infinite_scores_equals_the_rule(random):
     scores = random.standard_normal((5, 40))
     scores[0, 3:] = -np.inf
     scores[1] = -np.inf
@@ -140,7 +140,7 @@ def test_softmax_of_masked_and_infinite_scores_is_the_rule_s(random):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_cross_entropy_of_large_and_infinite_logits_is_the_rule_s(dtype, random):
+def test_cross_entropy_of_large_and_infinite_logits_equals_the_rule(dtype, random):
     logits = (500 * random.standard_normal((6, 99))).astype(dtype)
     logits[0, 5:] = -np.inf
     logits[1, :70] = -np.inf  # all that some threads read

@@ -1,4 +1,4 @@
-"""The simulator finds what goes wrong on a GPU: each fault is planted in a kernel that is right without it."""
+"""The simulator reports errors that a GPU may not report: each is planted in a correct kernel."""
 
 import numpy as np
 import pytest

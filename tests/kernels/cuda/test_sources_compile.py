@@ -1,4 +1,4 @@
-"""Every kernel of every source compiles to machine code for three generations of GPUs."""
+"""Every kernel of every source compiles to machine code for three GPU architectures."""
 
 import itertools
 import re
@@ -28,7 +28,7 @@ FILES = sorted(path.name for path in SOURCES.glob("*.cu"))
 
 
 def versions(file):
-    """All kernels of a file with all their template arguments."""
+    """All template instances of the kernels of a file."""
     found = []
     kernel = r"template <([^>]*)>\n__global__ void (?:__launch_bounds__\(.*\) )?(\w+)\("
     for parameters, name in re.findall(kernel, (SOURCES / file).read_text()):
@@ -49,7 +49,7 @@ def versions(file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_source_has_no_kernel_but_those_that_are_compiled(file):
+def test_every_kernel_of_a_source_is_compiled(file):
     kernels = re.findall(r"__global__", (SOURCES / file).read_text())
     assert len(kernels) == len({version.partition("<")[0] for version in versions(file)}) > 0
 
@@ -88,13 +88,13 @@ def test_the_architectures_together_compile_every_version_of_attention():
     assert sizes == attention._HEAD_DIMS
 
 
-def test_what_does_not_compile_is_found():
+def test_a_compiler_error_is_reported():
     with pytest.raises(SyntaxError, match="undefined_name"):
         text = "template <typename Number> __global__ void f(Number *x) { x[0] = undefined_name; }"
         nvrtc.compile_for(text, ["f<float>"], ARCHITECTURES[0])
 
 
-def test_more_shared_memory_than_a_block_has_is_found():
+def test_more_shared_memory_than_a_block_has_is_an_error():
     text = "template <int N> __global__ void f(float *x) { __shared__ float s[N]; s[x[0] > 0] = x[1]; x[0] = s[0]; }"
     with pytest.raises(SyntaxError, match="shared"):
         nvrtc.compile_for(text, ["f<20000>"], ARCHITECTURES[0])

@@ -1,4 +1,4 @@
-"""Training and sampling through the very kernels that a GPU would run, in the simulator: the same as on the CPU."""
+"""Training and sampling with simulated CUDA kernels equal those on the CPU."""
 
 import numpy as np
 import pytest
@@ -72,19 +72,19 @@ def test_a_step_on_kernels_equals_that_on_the_cpu(recipe):
         np.testing.assert_allclose(arrays[name], array, rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_the_host_waits_for_nothing_in_a_step():
+def test_a_step_does_not_synchronize():
     for options in RECIPES.values():
         assert "read" not in launches_of_a_step(**options)
 
 
-def test_in_float16_the_host_waits_once_in_a_step():
+def test_a_step_in_float16_synchronizes_once():
     """For the norm of the gradients: if it is not finite, there is no update."""
     launches = launches_of_a_step(precision="float16")
     assert launches.count("read") == 1 and launches.index("read") > launches.index("clip_factor")
 
 
-def test_a_block_takes_so_many_launches_a_step():
-    """Forward, backward and update together; what does not grow with the layers is not counted."""
+def test_the_number_of_launches_per_block():
+    """Forward, backward and update together: the difference between two layers and one."""
     counts = {}
     for name, options in {
         "nanoGPT's, with dropout": {"preset": "nanogpt-gpu"},
@@ -100,7 +100,7 @@ def test_a_block_takes_so_many_launches_a_step():
     }
 
 
-def test_an_id_out_of_range_is_reported_when_the_loss_is_read():
+def test_in_a_training_step_an_id_out_of_range_is_an_error_when_the_loss_is_read():
     wrong = IDS.copy()
     wrong[0, 3] = VOCABULARY
     with simulated_kernels():

@@ -1,4 +1,4 @@
-"""What the tests of this directory need besides Python: they skip without it, but never in .ci/run."""
+"""Requirements of the tests in this directory: without them they skip, except in .ci/run, where they fail."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import pytest
 
 
 def need(found, what):
-    """Skip a test, or all of a module, unless ``found``; in .ci/run, which installs all of it, fail."""
+    """Skip a test or a module unless ``found``; fail in .ci/run, which installs all requirements."""
     if not found:
         message = f"needs {what}"
         assert not os.environ.get("TINYATTN_CI"), message
