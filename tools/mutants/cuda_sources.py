@@ -51,6 +51,7 @@ TESTS = {
         cases.test_cross_entropy_of_large_and_infinite_logits_equals_the_rule("float64", draws())
     ),
     "layer_norm.cu": lambda: cases.test_layer_norm_is_accurate_for_rows_far_from_zero(draws()),
+    "query_key.cu": blocks.test_queries_whose_squares_overflow_are_normalized,
     "softmax.cu": lambda: cases.test_softmax_of_masked_and_infinite_scores_equals_the_rule(draws()),
 }
 # Kernels whose shared memory depends on what a mutant changes, for NVRTC: the one that needs most.
@@ -151,6 +152,7 @@ def check(file):
         if file == "clipping.cu":
             for most in (0.5, 1e6):
                 updates.test_clipping_on_kernels_equals_that_on_the_cpu(most, "float32")
+            updates.test_the_factor_of_small_gradients_divides_by_their_norm_plus_1e_6()
     if file in COMPILED and nvrtc.find():
         nvrtc.compile_for(simulation.source(file), [COMPILED[file]], launch.ARCHITECTURES[0])
 

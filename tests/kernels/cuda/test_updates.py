@@ -83,6 +83,14 @@ def test_clipping_on_kernels_equals_that_on_the_cpu(max_norm, dtype):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
+def test_the_factor_of_small_gradients_divides_by_their_norm_plus_1e_6():
+    arrays = [ta.backend.get_backend("strict").asarray(np.float32([3e-6, 4e-6]))]
+    with simulated_kernels():
+        norm = float(clip_arrays(arrays, 1e-6))
+    assert norm == pytest.approx(5e-6)
+    np.testing.assert_allclose(arrays[0].get(), np.float32([3e-6, 4e-6]) / 6, rtol=1e-5)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 def test_a_norm_that_is_not_finite_leaves_the_gradients_and_a_huge_one_does_not(value):
     backend = ta.backend.get_backend("strict")

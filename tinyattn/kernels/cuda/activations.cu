@@ -1,6 +1,8 @@
 // Activation functions, element by element: GELU, its approximation by tanh, squared ReLU. See ops/activations.py.
 //
 // In the feed-forward layer of a transformer block a bias is added to x first; elsewhere `bias` is null.
+//
+// Trade-offs: see activations.py.
 
 #include "common.cuh"
 

@@ -1,4 +1,6 @@
 // Sums over the rows of matrices: a thread for each column, and several blocks for parts of the rows.
+//
+// Trade-offs: see columns.py.
 
 #include "common.cuh"
 

@@ -1,4 +1,7 @@
-"""Launch elementwise kernels."""
+"""Launch elementwise kernels.
+
+Trade-offs: arrays that are not contiguous are copied first, so that an element has one index in all arrays.
+"""
 
 from ...backend import backend_of
 from .launch import blocks_for, launch

@@ -3,6 +3,8 @@
 To raise an error at once, the host would have to wait for the device. In a training step, in ``first_order()``, it does
 not: the error is raised when the next result is read, such as the loss. Outside of it the host waits, and the rule
 raises the error.
+
+Trade-offs: no synchronization in a step, but the error is raised later than its cause.
 """
 
 import weakref

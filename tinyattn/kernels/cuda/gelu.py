@@ -1,4 +1,4 @@
-"""GELU in both its forms: see ``activations.py``."""
+"""GELU, exact and approximated by tanh: see ``activations.py``, also for the trade-offs."""
 
 from ...autograd import register_kernel
 from .activations import activate, activate_backward

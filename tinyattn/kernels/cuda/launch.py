@@ -2,6 +2,9 @@
 
 A kernel is a template, such as ``layer_norm_forward<Number, THREADS, ITEMS>`` in ``layer_norm.cu``. The launch gives
 the template arguments, and each combination is compiled once, at its first launch.
+
+Trade-offs: template arguments let the compiler unroll loops and keep arrays in registers, at the price of a compilation
+for each combination; CuPy caches them on disk.
 """
 
 import functools

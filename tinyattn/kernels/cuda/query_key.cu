@@ -32,7 +32,7 @@ __device__ void load_pairs(const Number *x, T *pairs, int lane, int half) {
 
 // 1 / r with r = sqrt(mean(x^2) + eps), for the vector of a warp.
 template <typename T>
-__device__ T inverse_root(const T *pairs, int half, T eps) {
+__device__ T inverse_root(const T (&pairs)[2 * PAIRS], int half, T eps) {
     T sum = 0;
     for (int n = 0; n < 2 * PAIRS; n++) sum += pairs[n] * pairs[n];
     T inverse = 1 / sqrt(reduce<Sum, 32>(sum) / (2 * half) + eps);

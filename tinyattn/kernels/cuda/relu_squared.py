@@ -1,4 +1,4 @@
-"""Squared ReLU: see ``activations.py``."""
+"""Squared ReLU: see ``activations.py``, also for the trade-offs."""
 
 from ...autograd import register_kernel
 from .activations import activate, activate_backward

@@ -1,4 +1,6 @@
 // Rows shared by THREADS threads each, a warp or a block: sums over the rows, and the residual stream.
+//
+// Trade-offs: sums over rows are kept in registers over all rows of a group, and reach memory once per block.
 
 // Each thread has sums for ITEMS of the columns, over the rows of its group: store their totals over the GROUPS groups of
 // the block, (width), to `partial`. All threads of the block must call.

@@ -9,6 +9,8 @@
 // Also reported: an access outside the arrays that a kernel was given, an index outside an array of its own (which
 // -fsanitize=bounds checks), a read of shared memory that was never written, and a barrier or a shuffle that not all
 // threads reach. The launch stops at the first report.
+//
+// Trade-offs: fibers on one thread are slow but deterministic, so that an error is reported at the same place every time.
 
 #include <sys/mman.h>
 
@@ -66,9 +68,9 @@ struct Fiber {
     void *stack_pointer;
     byte *stack;
     State state;
-    const char *place;    // of the barrier or shuffle it waits at
+    const char *place;    // of the barrier or shuffle at which it waits
     unsigned mask;
-    double value;         // given to a shuffle, then received from it
+    double value;         // argument of a shuffle, then its result
     int source;
 };
 
@@ -86,7 +88,7 @@ void (*thread_function)(void *);
 void *thread_data;
 bool failed;
 
-// Saves the registers that a function must preserve on the present stack, and takes up another.
+// Save the callee-saved registers on the current stack, and switch to another stack.
 extern "C" void simulator_switch(void **from, void *to);
 #if defined(__x86_64__)
 asm(R"(
@@ -195,7 +197,7 @@ void note_write(Access &write) {
 }
 
 void stop_if_failed() {
-    if (failed) pause();  // never to return
+    if (failed) pause();  // does not return
 }
 
 int find_region(const byte *address) {
@@ -227,7 +229,7 @@ void check(void *pointer, size_t size, bool is_write, void *place) {
     const byte *address = (const byte *)pointer;
     if (running < 0) return;
     const byte *stack = fibers[running].stack;
-    if (address >= stack && address < stack + STACK) return;  // a variable of the thread's own
+    if (address >= stack && address < stack + STACK) return;  // a local variable of the thread
     const char *verb = is_write ? "writes" : "reads";
     int number = find_region(address);
     if (number < 0 || find_region(address + size - 1) != number) {
@@ -245,7 +247,7 @@ void check(void *pointer, size_t size, bool is_write, void *place) {
             fail(number, place, "thread %d of block %u reads element %zu of %%s, which no thread of the block has written",
                  running, block_number, i);
         } else if (region.is_shared && cell.write.block != block_number) {
-            cell = Cell();  // what is left of another block
+            cell = Cell();  // written by an earlier block
         }
         if (!in_order(cell.write)) {
             fail(number, place,
