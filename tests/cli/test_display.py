@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tinyattn.cli.display import LiveDisplay, PlainDisplay, make_display
+from tinyattn.cli.display import EncodingProgress, LiveDisplay, PlainDisplay, make_display
 from tinyattn.train.reports import EvaluationReport, StepReport
 
 STEP = StepReport(
@@ -126,3 +126,15 @@ def test_a_stream_without_isatty_gets_plain_lines():
         def flush(self): ...
 
     assert type(make_display(300, Editor())) is PlainDisplay
+
+
+def test_encoding_shows_its_progress():
+    plain = io.StringIO()
+    with EncodingProgress(plain, interval=0.0) as progress:
+        progress(262_144, 3_000_000)
+    assert plain.getvalue() == "encoding the text: 262,144 of 3,000,000 characters\n"
+    terminal = Terminal()
+    with EncodingProgress(terminal) as progress:
+        progress(262_144, 3_000_000)
+        progress(3_000_000, 3_000_000)
+    assert "encoding the text: 3,000,000 of 3,000,000 characters" in terminal.getvalue()

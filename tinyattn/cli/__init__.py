@@ -26,7 +26,7 @@ def main(argv=None):
         argv: list of arguments; ``sys.argv[1:]`` by default.
     """
     _prepare_output_streams()
-    with visible_output(), _one_line_run_warnings():
+    with visible_output(), _one_line_warnings():
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         except KeyboardInterrupt:
@@ -94,13 +94,14 @@ def _print_error(message, words):
 
 
 @contextlib.contextmanager
-def _one_line_run_warnings():
-    """Print each ``RunWarning`` on one line, without the source line that issued it."""
+def _one_line_warnings():
+    """Print each ``InputWarning`` on one line, without the source line that issued it."""
     with warnings.catch_warnings():
         default = warnings.showwarning
 
         def show(message, category, *where, **more):
-            if category.__name__ == "RunWarning":
+            # By name: importing the class would slow the start of every command.
+            if "InputWarning" in (one.__name__ for one in category.__mro__):
                 print(f"tinyattn: {' '.join(str(message).split())}", file=sys.stderr)
             else:
                 default(message, category, *where, **more)

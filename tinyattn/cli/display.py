@@ -91,6 +91,38 @@ class LiveDisplay(PlainDisplay):
         self.line.update(step, [f"step {step}/{self.steps}", *parts])
 
 
+class EncodingProgress:
+    """Context manager for the progress of encoding a long text: call it with numbers of characters.
+
+    On a terminal it is a live line, elsewhere a line every few seconds.
+    """
+
+    def __init__(self, stream=None, interval=5.0):
+        self.stream = sys.stdout if stream is None else stream
+        self.interval = interval
+        self._shown = time.monotonic()
+        self._line = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        if self._line is not None:
+            self._line.__exit__(*exception)
+
+    def __call__(self, done, total):
+        part = f"encoding the text: {done:,} of {total:,} characters"
+        if is_terminal(self.stream):
+            if self._line is None:
+                from .console import LiveLine, make_console
+
+                self._line = LiveLine(make_console(self.stream), total).__enter__()
+            self._line.update(done, [part])
+        elif time.monotonic() - self._shown >= self.interval:
+            self._shown = time.monotonic()
+            print(part, file=self.stream, flush=True)
+
+
 def step_parts(report):
     """Loss, remaining time, smoothed loss and throughput of a step, as strings, the most important first."""
     return [

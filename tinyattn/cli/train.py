@@ -26,7 +26,7 @@ from ..train.parallel.mpi import launched_processes
 from ..train.reports import DisplayError, show
 from ..train.session import FinishedRunError, baselines_of, begin, resume
 from ..train.trainer import NonFiniteError
-from .display import describe_duration, discard_output, make_display
+from .display import EncodingProgress, describe_duration, discard_output, make_display
 from .options import TextAndRunOptions, model_options, options
 
 
@@ -105,7 +105,8 @@ def _run_once(options, source, processes):
         if source.config is not None:
             raise InputError("--resume uses the options of its run: leave out --config")
         try:
-            trainer = resume(source.resume, options, processes)
+            with EncodingProgress() as watch:
+                trainer = resume(source.resume, options, processes, watch)
         except FinishedRunError as error:
             run = error.run
             if processes.broadcast(lambda: (run.path / "loss.png").exists()):
@@ -114,7 +115,8 @@ def _run_once(options, source, processes):
     else:
         if source.config is not None:
             options = {**_options_of_file(source.config), **options}
-        trainer = begin(make_config(options), processes=processes)
+        with EncodingProgress() as watch:
+            trainer = begin(make_config(options), processes=processes, watch=watch)
     with _Interruption() as interruption:
         status = _train(trainer, interruption)
     if status == 1:

@@ -5,7 +5,7 @@ from .baselines import bigram_loss, unigram_loss
 from .batches import Batches, evaluation_batches, split_text
 from .corpus import CORPORA, load_corpus, read_text
 from .dataset import TextDataset
-from .errors import InputError
+from .errors import InputError, InputWarning
 from .tokenizers import (
     TOKENIZERS,
     BytePairTokenizer,
@@ -24,6 +24,7 @@ __all__ = [
     "ByteTokenizer",
     "CharVocabulary",
     "InputError",
+    "InputWarning",
     "TextDataset",
     "Tokenizer",
     "bigram_loss",

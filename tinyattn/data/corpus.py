@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from .errors import InputError
-from .paths import expand_path
+from .paths import cache_folder
 
 STANDARD_INPUT = "-"
 SHAKESPEARE_URL = (
@@ -172,17 +172,14 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
     Args:
         url: the URL to download from.
         sha256: the expected digest.
-        folder: the cache directory; by default TINYATTN_CACHE in the environment, else that of the user.
+        folder: the directory to keep it in; by default ``cache_folder()``.
 
     Raises:
         InputError: if the download fails, the digest differs, or the cache directory cannot be written to.
     """
     import pooch
 
-    given = os.environ.get("TINYATTN_CACHE")
-    if given and not folder:
-        folder = expand_path(given, "TINYATTN_CACHE")
-    folder = Path(folder or _user_cache())
+    folder = Path(folder or cache_folder())
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")
@@ -218,25 +215,6 @@ def shakespeare_corpus(url=SHAKESPEARE_URL, sha256=SHAKESPEARE_SHA256, folder=No
 
 # Errors of writing a file, never of the network; pooch raises some of them without a filename.
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
-
-
-def _user_cache():
-    """The user's cache directory.
-
-    Raises:
-        InputError: if the user has no home directory, as in some containers.
-    """
-    import pooch
-
-    try:
-        folder = os.path.expanduser(pooch.os_cache("tinyattn"))
-    except (RuntimeError, KeyError, OSError):
-        folder = "~"
-    if folder.startswith("~"):
-        raise InputError(
-            "there is no home directory for Tiny Shakespeare: set TINYATTN_CACHE in the environment to a directory"
-        )
-    return folder
 
 
 CORPORA = {"pydoc": pydoc_corpus, "shakespeare": shakespeare_corpus}

@@ -9,6 +9,7 @@ import numpy as np
 from .baselines import bigram_loss, unigram_loss
 from .batches import TRAIN_FRACTION, check_parts, evaluation_batches
 from .corpus import corpus_title, load_corpus
+from .encoded import LONG, encoded_parts
 from .errors import InputError
 from .tokenizers import TOKENIZERS
 
@@ -23,21 +24,27 @@ class TextDataset:
         block_size: ids in a window; each part must have at least one window.
         vocabulary: the tokenizer; by default the characters of the text.
         name: the name of the corpus.
+        keep: whether the ids of a long text are kept in the user's cache directory (encoded.py).
+        watch: called with ``(done, total)``, numbers of characters, while a long text is encoded to be kept.
 
     >>> dataset = TextDataset("abracadabra" * 20, block_size=8)
     >>> dataset.train.shape, dataset.validation.shape, dataset.vocabulary.characters
     ((198,), (22,), ('a', 'b', 'c', 'd', 'r'))
     """
 
-    def __init__(self, text, block_size, vocabulary=None, name="text"):
+    def __init__(self, text, block_size, vocabulary=None, name="text", keep=False, watch=None):
         if vocabulary is None:
             vocabulary = make_tokenizer(text)
         self.vocabulary = vocabulary
         self.block_size = block_size
         cut = int(len(text) * TRAIN_FRACTION)
-        self.train, self.validation = map(vocabulary.encode, (text[:cut], text[cut:]))
+        parts, digest = (text[:cut], text[cut:]), _digest(text)
+        if keep and len(text) >= LONG:
+            self.train, self.validation = encoded_parts(parts, vocabulary, digest, watch)
+        else:
+            self.train, self.validation = map(vocabulary.encode, parts)
         check_parts(self.train, self.validation, block_size, vocabulary.unit)
-        self.identity = {"name": name, "characters": len(text), "sha256": _digest(text)}
+        self.identity = {"name": name, "characters": len(text), "sha256": digest}
         self._evaluated = {}
 
     @classmethod
@@ -51,8 +58,11 @@ class TextDataset:
         *,
         tokenizer="characters",
         vocabulary_size=None,
+        watch=None,
     ):
         """Load a corpus (see ``load_corpus``), with a ``vocabulary`` or a new one (see ``make_tokenizer``).
+
+        The ids of a long text are kept in the user's cache directory.
 
         Raises:
             InputError: as ``load_corpus``; or if the text is not the one of ``identity``.
@@ -66,7 +76,7 @@ class TextDataset:
             )
         if vocabulary is None:
             vocabulary = make_tokenizer(text, tokenizer, vocabulary_size)
-        return cls(text, block_size, vocabulary, corpus_title(data))
+        return cls(text, block_size, vocabulary, corpus_title(data), keep=True, watch=watch)
 
     def evaluated(self, most=None):
         """What an evaluation of at most ``most`` ids of the validation part covers: an ``EvaluatedText``."""

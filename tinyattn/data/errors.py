@@ -1,4 +1,4 @@
-"""The exception for mistakes in a user's input."""
+"""The exception for mistakes in a user's input, and the warning about a file that is replaced or left out."""
 
 
 class InputError(ValueError):
@@ -13,4 +13,12 @@ class InputError(ValueError):
     ... except InputError as error:
     ...     print(error)
     no id for 'c' (position 0); the vocabulary is 'ab'
+    """
+
+
+class InputWarning(UserWarning):
+    """A warning about a text, file or run; the command line prints it on one line.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", category=InputWarning)  # for example
     """

@@ -41,13 +41,14 @@ class FinishedRunError(InputError):
         self.run = run
 
 
-def begin(config, out=None, processes=None):
+def begin(config, out=None, processes=None, watch=None):
     """Start a run: create and lock its directory, initialize the weights. Returns a ``Trainer`` at step 0.
 
     Args:
         config: ``TrainConfig``.
         out: the run's directory; by default ``config.run.out``, or a new one under ``runs/``.
         processes: a ``ProcessGroup``, the MPI processes that train together; this one alone by default.
+        watch: called with ``(done, total)``, numbers of characters, while a long text is encoded.
 
     Raises:
         InputError: if the text, device or directory cannot be used, or another process has locked the directory.
@@ -71,6 +72,7 @@ def begin(config, out=None, processes=None):
         standard_input=_standard_input(processes),
         tokenizer=config.run.tokenizer,
         vocabulary_size=config.run.vocabulary_size,
+        watch=watch,
     )
     # Absolute paths, so that the run can be resumed from another working directory.
     paths = {"data": located(config.run.data), "from_": source and os.path.abspath(source.path)}
@@ -96,7 +98,7 @@ def begin(config, out=None, processes=None):
         raise
 
 
-def resume(path, options=None, processes=None):
+def resume(path, options=None, processes=None, watch=None):
     """Resume a run from its last state, bit-identically to a run that was not interrupted. Returns a ``Trainer``.
 
     If the last state is missing, the run is resumed from the best one, with a ``RunWarning``.
@@ -105,6 +107,7 @@ def resume(path, options=None, processes=None):
         path: the run's directory.
         options: dict of options to change; only those in ``CHANGEABLE`` may.
         processes: a ``ProcessGroup``, the MPI processes that train together; this one alone by default.
+        watch: called with ``(done, total)``, numbers of characters, while a long text is encoded.
 
     Raises:
         InputError: if there is no run, another process trains it, an option may not change, the text has changed, or
@@ -129,13 +132,13 @@ def resume(path, options=None, processes=None):
 
     run = processes.broadcast(open_locked)
     try:
-        return _resume(run, options or {}, processes)
+        return _resume(run, options or {}, processes, watch)
     except BaseException:
         run.unlock()
         raise
 
 
-def _resume(run, options, processes):
+def _resume(run, options, processes, watch):
     if "data" in options:
         options = {**options, "data": located(options["data"])}
     config = _changed(run.config(), options)
@@ -169,6 +172,7 @@ def _resume(run, options, processes):
         identity,
         vocabulary,
         _standard_input(processes),
+        watch=watch,
     )
     file_of_model = run.path / name / "model.safetensors"
     model = model_with(config, len(vocabulary), saved.model, file_of_model)

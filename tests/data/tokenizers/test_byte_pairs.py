@@ -71,8 +71,8 @@ def test_the_ids_of_1000_texts_are_those_of_the_library(tokenizer, library, rand
         assert tokenizer.decode(ids) == text
 
 
-def test_encoding_in_chunks_gives_the_same_ids(tokenizer, library, random, monkeypatch):
-    monkeypatch.setattr(byte_pairs, "CHUNK", 7)
+def test_encoding_in_pieces_gives_the_same_ids(tokenizer, library, random, monkeypatch):
+    monkeypatch.setattr(byte_pairs, "PIECE", 7)
     for text in generated_texts(random, 100):
         assert tokenizer.encode(text).tolist() == library.encode(text).ids
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..json_text import digest_of, parse_json
-from .tokenizer import Tokenizer, check_text
+from .tokenizer import PIECE, Tokenizer, check_text
 
 END_OF_TEXT = "<|endoftext|>"
-CHUNK = 1 << 20  # characters that the library encodes in one call; it uses about 100 bytes for each
 
 
 class BytePairTokenizer(Tokenizer):
@@ -74,7 +73,7 @@ class BytePairTokenizer(Tokenizer):
             initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        tokenizer.train_from_iterator(_chunks(text, CHUNK), trainer)
+        tokenizer.train_from_iterator(_pieces(text, PIECE), trainer)
         return cls(tokenizer.to_str())
 
     @classmethod
@@ -134,12 +133,15 @@ class BytePairTokenizer(Tokenizer):
 
     def encode(self, text, unknown="error"):
         check_text(text)
-        chunks = _chunks(text, CHUNK) if self._splits_at_spaces else [text]
         parts = [
-            np.array(self._tokenizer.encode(chunk, add_special_tokens=False).ids, self.dtype)
-            for chunk in chunks
+            np.array(self._tokenizer.encode(piece, add_special_tokens=False).ids, self.dtype)
+            for piece in self.pieces(text)
         ]
         return np.concatenate(parts) if parts else np.empty(0, self.dtype)
+
+    def pieces(self, text):
+        # The library uses about 100 bytes of memory for each character of a call.
+        return _pieces(text, PIECE) if self._splits_at_spaces else iter([text])
 
     def token_bytes(self, index):
         return self._bytes[index]
@@ -172,10 +174,10 @@ def _splits_at_spaces(pre_tokenizer):
     )
 
 
-def _chunks(text, size):
+def _pieces(text, size):
     """Split ``text`` before spaces that follow another character, so that no word is cut.
 
-    >>> list(_chunks("to be or  not", 3))
+    >>> list(_pieces("to be or  not", 3))
     ['to be', ' or', '  not']
     """
     start = 0

@@ -10,6 +10,8 @@ import numpy as np
 from ...backend import listed
 from ..errors import InputError
 
+PIECE = 1 << 18  # characters that are encoded in one call
+
 
 class Tokenizer(ABC):
     """A mapping between text and ids 0 .. len - 1; base class of all tokenizers.
@@ -46,6 +48,15 @@ class Tokenizer(ABC):
             InputError: for text that has no ids.
             TypeError: if ``text`` is not a string but, for example, bytes.
         """
+
+    def pieces(self, text):
+        """Split ``text`` into pieces whose ids, one after another, are the ids of ``text``.
+
+        >>> from tinyattn.data import ByteTokenizer
+        >>> [len(piece) for piece in ByteTokenizer().pieces("a" * 600_000)]
+        [262144, 262144, 75712]
+        """
+        return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
     @abstractmethod
     def token_bytes(self, index):
