@@ -9,8 +9,8 @@ import errno
 import os
 from pathlib import Path
 
+from .cache import cache_folder
 from .errors import InputError
-from .paths import cache_folder
 
 STANDARD_INPUT = "-"
 SHAKESPEARE_URL = (

@@ -17,9 +17,9 @@ import warnings
 import numpy as np
 
 from .atomic import write_atomic
+from .cache import cache_folder
 from .errors import InputError, InputWarning
 from .json_text import digest_of, parse_json
-from .paths import cache_folder
 
 LONG = 2_000_000  # characters; a shorter text is encoded in a few seconds at most
 RECORD = 512  # bytes at the end of a file, padded with spaces
@@ -49,7 +49,7 @@ def encoded_parts(parts, tokenizer, text_digest, watch=None):
     key = digest_of({"text": text_digest, "tokenizer": tokenizer.identity, "parts": lengths})
     try:
         path = cache_folder() / f"{key[:32]}.ids"
-    except InputError as error:
+    except (InputError, ImportError) as error:
         _warn(f"the encoded text cannot be kept for the next time: {error}")
         return _in_memory(parts, tokenizer, watch)
     try:

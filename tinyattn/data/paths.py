@@ -1,7 +1,6 @@
-"""Validation of paths from user input, and the cache directory."""
+"""Validation of paths from user input."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 from ..error_messages import shown
@@ -66,24 +65,3 @@ def expand_path(path, option="the path"):
             f"a file or directory of that name"
         )
     return expanded
-
-
-def cache_folder():
-    """The directory for files that can be made again: TINYATTN_CACHE in the environment, else the user's cache.
-
-    Raises:
-        InputError: if the user has no home directory, as in some containers.
-    """
-    if given := os.environ.get("TINYATTN_CACHE"):
-        return Path(expand_path(given, "TINYATTN_CACHE"))
-    import pooch
-
-    try:
-        folder = os.path.expanduser(pooch.os_cache("tinyattn"))
-    except (RuntimeError, KeyError, OSError):
-        folder = "~"
-    if folder.startswith("~"):
-        raise InputError(
-            "there is no home directory for the cache: set TINYATTN_CACHE in the environment to a directory"
-        )
-    return Path(folder)
