@@ -1,4 +1,4 @@
-"""How precisely a GPU multiplies matrices of float32: a context variable that the kernels of products read."""
+"""TF32 products: a context variable that the matrix-product kernels of a GPU read, and rounding to TF32."""
 
 import contextlib
 import contextvars
@@ -31,7 +31,7 @@ def tf32_allowed():
 
 
 def rounded_to_tf32(array):
-    """A float32 host array with each number rounded to TF32, to the nearest, away from zero between two.
+    """A float32 host array with each number rounded to the nearest TF32 number, ties away from zero.
 
     >>> rounded_to_tf32(np.float32([1 + 2**-10, 1 + 2**-12])).tolist() == [1 + 2**-10, 1.0]
     True

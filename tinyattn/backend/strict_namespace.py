@@ -8,7 +8,8 @@ gives them another meaning.
 import numpy as np
 
 from .launches import note_launch
-from .strict_array import StrictArray, cast, operand
+from .strict_array import StrictArray, operand
+from .strict_semantics import cast
 
 # Elementwise functions of arrays and scalars, with the keywords ``out``, ``dtype``, ``casting`` and ``where``.
 UFUNCS = (
