@@ -11,6 +11,7 @@ NAMES = {
     "sampling": "tokens per second with and without a KV cache, against PyTorch",
     "time_to_quality": "time to a validation loss of 1.90 on Tiny Shakespeare, whole programs (minutes)",
     "calibration": "the verdicts of the gradient checker on 30,000 right and as many wrong gradients",
+    "gpt2": "GPT-2 with 124 million parameters: load, forward, sample, fine-tune, against transformers",
     "tape": "overhead of recording and differentiating one operation",
     "gradcheck_peers": "gradient checkers on 50 right functions and 50 mistakes: false alarms, misses, time",
 }
