@@ -62,6 +62,6 @@ def dropout_vjp(g, _out, _x, *, p, key):
 
 
 def check_probability(p, name):
-    """Raise ValueError unless ``p`` lies in [0, 1]."""
+    """Raise ValueError unless ``p`` is in [0, 1]."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout got {name}={p}: expected a probability between 0 and 1")

@@ -2,7 +2,7 @@
 
 A block is composed of primitives: a layer with its parameters, an attention kind, a transformer block, or a model from
 ids to logits. Sizes are tiny, so that every parameter can be checked. Weights have a larger standard deviation than for
-training, so that attention is far from uniform.
+training, so that attention is far from uniform. One model, "GPT", has two layers; the others need only one.
 """
 
 import numpy as np
@@ -140,7 +140,7 @@ def _classifier(random):
 _SMALL = {
     "vocabulary_size": 7,
     "block_size": 4,
-    "layers": 2,
+    "layers": 1,
     "heads": 2,
     "dim": 4,
     "bias": True,
@@ -210,7 +210,7 @@ _BUILDERS = {
     "TransformerBlock pre": _block(norm="pre"),
     "TransformerBlock post": _block(norm="post"),
     "TransformerBlock rms_norm": _block(norm_kind="rms_norm", activation="relu_squared"),
-    "GPT": _gpt(),
+    "GPT": _gpt(layers=2),
     "GPT rotary, qk_norm": _gpt(positions="rotary", qk_norm=True, norm_kind="rms_norm"),
     "GPT loss": _loss_of_gpt,
     "Encoder": _model(lambda: models.Encoder(models.EncoderConfig(**_SMALL))),
