@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..autograd import Tensor
+from ..autograd.inputs import in_common_dtype
 from ..backend import backend_of
 from ..ops.dropout import check_probability
 from .dense import dense_attention
@@ -57,7 +58,7 @@ def scaled_dot_product_attention(
     >>> ta.scaled_dot_product_attention(q, k, v, causal=True).tolist()
     [[1.5], [3.0]]
     """
-    q, k, v = (x if isinstance(x, Tensor) else Tensor(x) for x in (q, k, v))
+    q, k, v = in_common_dtype([x if isinstance(x, Tensor) else Tensor(x) for x in (q, k, v)])
     if mask is not None:
         mask = boolean_mask(mask, backend_of(q._data), "mask of attention")
     _check_shapes(q, k, v, mask)

@@ -27,6 +27,32 @@ def plain_input(value):
     return value
 
 
+def in_common_dtype(inputs):
+    """``inputs`` with floating-point tensors and arrays of different dtypes converted to their common dtype.
+
+    It is NumPy's: the widest. An operation is then as accurate as its widest input in every intermediate result, and
+    the conversions, which are recorded, return gradients in the dtypes of the inputs.
+
+    >>> import tinyattn as ta
+    >>> [x.dtype.name for x in in_common_dtype([ta.tensor([1.0]), ta.tensor([1.0], dtype="float64"), None]) if x]
+    ['float64', 'float64']
+    """
+    of = [
+        None if isinstance(value, np.generic) else getattr(value, "dtype", None) for value in inputs
+    ]
+    dtypes = set(of) - {None}
+    if any(dtype.kind == "c" for dtype in dtypes):
+        return inputs
+    floats = {dtype for dtype in dtypes if dtype.kind == "f"}
+    if len(floats) < 2:
+        return inputs
+    common = np.result_type(*floats)
+    return [
+        value.astype(common) if dtype in floats - {common} else value
+        for value, dtype in zip(inputs, of)
+    ]
+
+
 def on_default_device(values):
     """Convert scalars and sequences to arrays on the default device, for calls such as ``exp(2.0)``."""
     return [

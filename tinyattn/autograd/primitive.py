@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import backend_of, is_array
 from . import anomaly
-from .inputs import convert_operands, is_double, on_default_device, plain_input
+from .inputs import convert_operands, in_common_dtype, is_double, on_default_device, plain_input
 from .mistakes import explain, mixed_devices
 from .modes import current_mode
 from .node import Node, Outline
@@ -174,11 +174,15 @@ class Primitive:
         arrays = []
         wanted = []
         array_type = None
-        foreign = False
+        dtype_char = None
+        foreign = mixed = False
         for value in inputs:
             if isinstance(value, Tensor):
                 wanted.append(value._requires_grad)
                 value = value._data
+                if value.dtype.char != dtype_char:
+                    mixed = mixed or dtype_char is not None
+                    dtype_char = value.dtype.char
             else:
                 wanted.append(False)
                 kind = type(value)
@@ -196,6 +200,11 @@ class Primitive:
         elif foreign:
             recorded = mode.grad and True in wanted
             arrays = convert_operands(arrays, inputs, copy=self.view or recorded)
+            mixed = True
+        if mixed:
+            common = in_common_dtype(inputs)
+            if common is not inputs:
+                return self(*common, **parameters)
 
         kernel = None
         if mode.kernels:

@@ -46,7 +46,7 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
         normalized_shape: shape of a row, a tuple or an integer.
         weight: of shape ``normalized_shape``, or None.
         eps: positive, added to the mean square under the root; by default the machine epsilon of x's dtype, as in
-            PyTorch.
+            PyTorch, or of that of the weight if it is wider.
 
     Raises:
         ValueError: for incompatible shapes, or if ``eps`` is not positive.
@@ -59,7 +59,9 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
     """
     x = x if isinstance(x, Tensor) else Tensor(x)
     if eps is None:
-        eps = float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).eps)
+        given = [x.dtype, getattr(weight, "dtype", x.dtype)]
+        dtypes = [dtype for dtype in given if dtype.kind == "f"]
+        eps = float(np.finfo(np.result_type(*dtypes or [np.float32])).eps)
     axes = _last_axes("rms_norm", x, normalized_shape, eps, weight=weight)
     return rms_norm_over_axes(x, weight, axes=axes, eps=eps)
 
