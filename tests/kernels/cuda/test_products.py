@@ -1,11 +1,16 @@
 """Products by cuBLAS: the arguments that it gets, executed on the same addresses."""
 
+import ctypes
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tinyattn.backend import get_backend
 from tinyattn.backend.launches import recorded_launches
 from tinyattn.backend.precision import rounded_to_tf32, tf32_products
+from tinyattn.kernels.cuda import products
 from tinyattn.kernels.cuda.products import (
     multiply_add,
     multiply_stacks,
@@ -86,3 +91,58 @@ def test_tf32_rounds_the_operands_of_stacks(random):
     expected = rounded_to_tf32(left) @ rounded_to_tf32(right)
     np.testing.assert_allclose(out.get(), expected, rtol=1e-6)
     assert np.abs(out.get() - left @ right).max() > 1e-5
+
+
+def stand_in_for_cublas(received):
+    """A function with the parameters of CuPy's ``gemmStridedBatchedEx``, which NumPy computes."""
+
+    def gemm(
+        handle, transa, transb, m, n, k, alpha, a, a_type, lda, step_a, b, b_type, ldb, step_b,
+        beta, c, c_type, ldc, step_c, count, compute_type, algorithm,
+    ):  # fmt: skip
+        dtype = np.dtype(a_type)
+        assert a_type == b_type == c_type and handle == "handle"
+        factor = ctypes.c_double if a_type == "float64" else ctypes.c_float
+        assert factor.from_address(alpha).value == 1.0
+        add = factor.from_address(beta).value == 1.0
+        shape = transa, transb, m, n, k
+        arrays = a, lda, step_a, b, ldb, step_b, c, ldc, step_c, count
+        products.simulate_cublas(*shape, *arrays, dtype=dtype, add=add, rounds_to_tf32=False)
+        received.append((compute_type, add))
+
+    return gemm
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "compute_type"),
+    [
+        ("float64", False, "64F"),
+        ("float32", False, "32F"),
+        ("float32", True, "32F_FAST_TF32"),
+        ("float16", False, "32F"),
+    ],
+)
+def test_cublas_gets_its_arguments_in_order(dtype, tf32, compute_type, add, random, monkeypatch):
+    received = []
+    types = {"CUDA_R_16F": "float16", "CUDA_R_32F": "float32", "CUDA_R_64F": "float64"}
+    names = ("64F", "32F", "32F_FAST_TF32")
+    cublas = SimpleNamespace(
+        gemmStridedBatchedEx=stand_in_for_cublas(received),
+        CUBLAS_GEMM_DEFAULT=-1,
+        **{f"CUBLAS_COMPUTE_{name}": name for name in names},
+    )
+    device = SimpleNamespace(get_cublas_handle=lambda: "handle")
+    cuda = SimpleNamespace(device=device, runtime=SimpleNamespace(**types))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", SimpleNamespace(cublas=cublas))
+
+    x, y, out = (
+        strict(random.standard_normal(shape).astype(dtype))
+        for shape in ((2, 3, 4), (2, 5, 4), (2, 3, 5))
+    )
+    expected = x.get() @ y.get().mT + (out.get() if add else 0)
+    arguments = products.stack_arguments(stack_in(x), stack_in(y).T, out)
+    products._run_cublas(arguments, np.dtype(dtype), add, tf32)
+    np.testing.assert_allclose(out.get(), expected, atol=20 * np.finfo(dtype).eps)
+    assert received == [(compute_type, add)]
