@@ -49,7 +49,7 @@ def gradients(name, case, device, written=None):
     if target is not False and target.size:
         try:
             target.data[...] = 0.123
-        except ValueError as error:  # a broadcast result: its elements lie on top of each other
+        except ValueError as error:  # a broadcast result: its elements share memory
             assert "read-only" in str(error)
     g = np.random.default_rng(1).standard_normal(out.shape)
     out.backward(ta.tensor(g, device=out.device))

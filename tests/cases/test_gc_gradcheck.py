@@ -39,7 +39,7 @@ def test_GC_04_inputs_are_the_same_to_the_bit_afterwards(leaf):
     assert ta.gradcheck(fn, x)
     assert ta.gradcheck(lambda: fn(x), (), params=[x])
     assert x.numpy().tobytes() == before
-    # While one element is moved, all others stand at their start, to the bit.
+    # While one element is moved, all others have their initial values, to the bit.
     for point in seen:
         assert (point == np.frombuffer(before)).sum() >= 2
 

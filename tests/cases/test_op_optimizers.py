@@ -127,7 +127,7 @@ def test_OP_13_float16_has_its_state_in_float32(leaf):
     set_gradient(p, 0.0)
     adam.step()
     assert p.tolist() == [1.0, -2.0]
-    set_gradient(p, 1e-4)  # whose square is no number of float16
+    set_gradient(p, 1e-4)  # its square underflows in float16
     adam.step()
     assert p.dtype == np.float16
     assert np.all(np.isfinite(p.numpy())) and p.numpy()[0] < 1.0

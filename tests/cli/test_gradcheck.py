@@ -29,7 +29,7 @@ def test_a_wrong_gradient_gives_status_1_and_says_what_is_wrong(capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, message",
     [
         (["--op", "sofmax"], "did you mean softmax"),
         (["--op", "nope"], "did you mean ne"),
@@ -42,10 +42,10 @@ def test_a_wrong_gradient_gives_status_1_and_says_what_is_wrong(capsys, monkeypa
         (["no_such_run"], "no_such_run"),
     ],
 )
-def test_a_mistake_of_the_users_gives_status_2_and_one_sentence(words, told, capsys):
+def test_a_mistake_of_the_users_gives_status_2_and_one_sentence(words, message, capsys):
     assert main(["gradcheck", *words]) == 2
     captured = capsys.readouterr()
-    assert told in captured.err and len(captured.err.splitlines()) == 1
+    assert message in captured.err and len(captured.err.splitlines()) == 1
 
 
 def test_break_prints_which_check_catches_each_mutation(capsys):

@@ -138,7 +138,7 @@ def test_a_page_is_written(rule, call):
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, message",
     [
         (["no.py:f", "--inputs", "3"], "there is no file 'no.py'"),
         (
@@ -171,8 +171,8 @@ def test_a_page_is_written(rule, call):
         ),
     ],
 )
-def test_a_mistake_of_the_users_gives_status_2_and_one_sentence(rule, refuse_file, words, told):
-    assert told in refuse_file("gradcheck", *words)
+def test_a_mistake_of_the_users_gives_status_2_and_one_sentence(rule, refuse_file, words, message):
+    assert message in refuse_file("gradcheck", *words)
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def refuse_file(call):
 
 
 @pytest.mark.parametrize(
-    "source, told",
+    "source, message",
     [
         ("def f(x):\n    return (\n", "broken.py:2: "),
         ("import nothing_of_this_name\n", "broken.py:1: ModuleNotFoundError"),
@@ -199,9 +199,9 @@ def refuse_file(call):
         ("def f(x):\n    return g(x)\n\n\nb = lambda g, x: g\n", "broken.py:2: NameError"),
     ],
 )
-def test_an_error_in_the_file_is_reported_with_its_line(tmp_path, refuse, source, told):
+def test_an_error_in_the_file_is_reported_with_its_line(tmp_path, refuse, source, message):
     (tmp_path / "broken.py").write_text(source)
-    assert told in refuse("gradcheck", "broken.py:f,b", "--inputs", "3")
+    assert message in refuse("gradcheck", "broken.py:f,b", "--inputs", "3")
 
 
 def test_files_of_the_same_directory_can_be_imported(rule, call):
@@ -335,5 +335,5 @@ def test_a_file_of_two_frameworks_needs_the_option(tmp_path, refuse):
     (tmp_path / "two.py").write_text(
         "import torch\nimport tinyattn\n\n\ndef f(x):\n    return x * 2\n"
     )
-    told = refuse("gradcheck", "two.py:f", "--inputs", "3")
-    assert "the file uses torch and tinyattn: choose with --framework" in told
+    message = refuse("gradcheck", "two.py:f", "--inputs", "3")
+    assert "the file uses torch and tinyattn: choose with --framework" in message

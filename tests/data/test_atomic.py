@@ -184,7 +184,7 @@ def test_the_target_of_a_symbolic_link_is_replaced_and_keeps_its_mode(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o600
     assert listing(target.parent) == ["page.html"]
     target.unlink()
-    write_atomic(link, "newer")  # a link whose target is not there yet
+    write_atomic(link, "newer")  # a link to a file that does not exist yet
     assert link.is_symlink() and target.read_text() == "newer"
 
 

@@ -154,7 +154,7 @@ CASES = {
     "attention": list(attention_cases()),
 }
 
-# Kernels of a primitive whose rule is a kernel's own counterpart, tested where they live.
+# Ring attention over several ranks: tests/attention/test_ring.py.
 TESTED_ELSEWHERE = {"ring_attention", "distributed_ring_attention"}
 
 

@@ -40,7 +40,7 @@ def test_rms_norm_is_its_formula(device, random):
 def test_a_row_does_not_depend_on_other_rows(norm, device, random):
     x = random.standard_normal((40, 24)).astype(np.float32)
     far = x.copy()
-    far[::7] += 10000  # whose mean exceeds their deviation by far
+    far[::7] += 10000  # rows with a mean far above their deviation
     outs = [getattr(ta, norm)(ta.tensor(a, device=device), 24).numpy() for a in (x, far)]
     kept = np.arange(40) % 7 != 0
     np.testing.assert_array_equal(outs[0][kept], outs[1][kept])

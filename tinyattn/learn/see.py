@@ -24,7 +24,7 @@ SCORES, COTANGENT = "0.5 2 -1 1.5 0 -2", "1 -0.5 0.8 1.2 -1 0.3"  # the row of t
 
 
 def see(file, name=None, output=None, seconds=SECONDS):
-    """The comparison as text, and whether all gradients agree; for softmax a page is written besides.
+    """The comparison as text, and whether all gradients agree; for softmax a page is written too.
 
     Args:
         file: a file of an exercise, or its name.
@@ -43,7 +43,7 @@ def see(file, name=None, output=None, seconds=SECONDS):
         )
     if output is not None and name != "softmax":
         raise InputError("--output: only softmax has a page")
-    views = [(_Walk if part.walkthrough else _Table)(part) for part in parts]
+    views = [(_Walkthrough if part.walkthrough else _Table)(part) for part in parts]
     if name == "softmax":
         views.append(_Bars(parts[0], Path(output) if output else path.with_suffix(".html")))
     try:
@@ -76,7 +76,7 @@ class _View:
         self.call = (part.name, self.g.tolist(), self.out.tolist(), lists, parameters)
 
     def _fitted(self, gradient, position):
-        """A gradient as the engine would make it, summed over copies; as it is where that does not go."""
+        """A gradient as the engine would make it, summed over copies; unchanged if its shape does not allow that."""
         if gradient is None or self.part.undoes_broadcasting:
             return gradient if gradient is None else np.asarray(gradient)
         try:
@@ -91,15 +91,15 @@ class _View:
                 yield position, self._fitted(gradients[position], position), right
 
 
-class _Walk(_View):
+class _Walkthrough(_View):
     """The walkthrough of ``explain``, with the learner's gradients between its lines."""
 
     def __init__(self, part):
         self.where = where = part.walkthrough
-        self.walk = explain(where.operation)
+        self.explanation = explain(where.operation)
         values = {
             line.name: line.value
-            for line in self.walk.lines
+            for line in self.explanation.lines
             if line.part in ("forward", "backward")
         }
         inputs = [values[one] if isinstance(one, str) else one for one in where.inputs]
@@ -116,13 +116,17 @@ class _Walk(_View):
             agree &= good
             at = next(
                 i
-                for i, line in enumerate(self.walk.lines)
+                for i, line in enumerate(self.explanation.lines)
                 if line.name == name and line.value is not None
             )
             note = "agrees" if good else _gap(yours, right)
-            self.walk.lines.insert(at + 1, Line("backward", f"yours, {name}", "", yours, note))
-        self.walk.lines = [line for line in self.walk.lines if line.part in ("forward", "backward")]
-        return str(self.walk), agree
+            self.explanation.lines.insert(
+                at + 1, Line("backward", f"yours, {name}", "", yours, note)
+            )
+        self.explanation.lines = [
+            line for line in self.explanation.lines if line.part in ("forward", "backward")
+        ]
+        return str(self.explanation), agree
 
 
 class _Table(_View):

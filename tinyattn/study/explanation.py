@@ -95,13 +95,13 @@ class Explanation:
             result = function(ta, *tensors)
             self._verdict("check", "output: rule - steps", _gap(result.numpy(), output))
             gradients = ta.grad(result, tensors, grad_outputs=ta.tensor(np.asarray(cotangent)))
-            for (name, _, walked), gradient in zip(inputs, gradients):
+            for (name, _, by_steps), gradient in zip(inputs, gradients):
                 self._verdict(
                     "check",
                     f"d{name}: rule - steps",
-                    _gap(gradient.numpy(), walked),
+                    _gap(gradient.numpy(), by_steps),
                 )
-            for place, (name, _, walked) in enumerate(inputs):
+            for place, (name, _, by_steps) in enumerate(inputs):
                 numeric = _central_differences(ta, function, inputs, place, cotangent)
                 # Doubling the step quadruples the truncation error and halves the rounding error.
                 coarse = _central_differences(ta, function, inputs, place, cotangent, 2 * STEP)
@@ -109,7 +109,7 @@ class Explanation:
                 self.lines.append(
                     Line("check", f"d{name}", f"(f(x + h) - f(x - h)) / 2h, h = {STEP:g}", numeric)
                 )
-                gap = _gap(numeric, walked)
+                gap = _gap(numeric, by_steps)
                 self._verdict(
                     "check", f"d{name}: differences - steps", gap, _gap(numeric, coarse) + rounding
                 )

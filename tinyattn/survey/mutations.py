@@ -25,7 +25,7 @@ CHECKS = ("ones", "sum(y**2)", "random")
 class Mutation:
     """A change to the source of one function: ``before``, which occurs once, becomes ``after``.
 
-    ``what`` goes on from "a rule whose gradient ..."; ``why``, for those that people make, says what was overlooked.
+    ``what`` continues the sentence "a rule whose gradient ..."; ``why`` explains a mistake that people make.
     """
 
     what: str
@@ -102,7 +102,7 @@ def _codes(name, mutations):
 
 
 def rule_functions(name):
-    """The functions that the backward of a primitive consists of: its products, and what the table changes besides.
+    """The functions of a primitive's backward: its products, and other functions that the table changes.
 
     >>> [function.__name__ for function in rule_functions("add")]
     ['add_vjp_x', 'add_vjp_y', 'unbroadcast']

@@ -62,7 +62,7 @@ def test_the_same_arrays_give_the_same_bytes():
 
 
 def with_header(content, change):
-    """A safetensors file whose header is another."""
+    """A safetensors file with a changed header: ``change`` maps its JSON to an object or bytes."""
     length = int.from_bytes(content[:8], "little")
     header = change(json.loads(content[8 : 8 + length]))
     header = header if isinstance(header, bytes) else json.dumps(header).encode()

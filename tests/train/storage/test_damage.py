@@ -69,7 +69,7 @@ def everything(path):
         _bytes(arrays),
         settings,
         trainer.state(),
-        marked_part((path / "metrics.jsonl").read_bytes(), mark, path),  # what is gone on with
+        marked_part((path / "metrics.jsonl").read_bytes(), mark, path),  # resumption appends to it
     )
 
 
