@@ -43,6 +43,24 @@ def test_the_programs_run_in_order(tmp_path, monkeypatch):
     assert names["record"]["blocks.0.attention.weights"].gradient is not None
 
 
+def test_the_commands_for_gpt2_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mytext.txt").write_text("The meaning of life is to be.\n" * 40)
+    small = "--preset gpt2-shaped --layers 1 --heads 1 --dim 8 --steps 2 --workers 1 --out small".split()
+    output_of("train", "--data", "mytext.txt", *small)
+    output_of("export", "small", "--out", "gpt2")
+    section = README.partition("## GPT-2, in and out")[2].partition("\n## ")[0]
+    commands = re.findall(r"    \$ tinyattn (.*)", section)
+    assert len(commands) == 7
+    for command in commands:
+        words = shlex.split(command)
+        short = "--steps 2 --sample-every 0 --evaluate-characters 100 --workers 1".split()
+        if "gpt2-shaped" in words:
+            short += "--data mytext.txt --layers 1 --heads 1 --dim 8".split()
+        output_of(*words, *(short if words[0] == "train" else []))
+    assert (tmp_path / "page.html").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -42,7 +42,11 @@ def export(
 ):
     """Write the model of a run as a GPT-2 that other libraries load."""
     how, path = as_annotated(how), Path(expand_path(run, "the run"))
-    out = Path(how.out) if how.out else path.resolve().with_name(f"{path.resolve().name}-{how.to}")
+    if how.out:
+        out = Path(how.out)
+    else:
+        named = path if path.name not in ("", "..") else path.resolve()
+        out = named.with_name(f"{named.name}-{how.to}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not an empty folder: give another one with --out")
     loaded = load_run(path, how.state)
