@@ -29,6 +29,7 @@ need_compiler()
         {"kind": "dense"},
         {"alibi": nn.ALiBi(HEADS)},
         {"activation": "silu"},
+        {"heads": 4},  # of 9 features: an odd number has no pairs
     ],
     ids=lambda options: ", ".join(f"{key}" for key in options),
 )
@@ -68,6 +69,13 @@ def test_modules_run_outside_a_training_step_and_for_masks_caches_and_hooks():
             with block.feed_forward.record():
                 assert "add" in launches_of(block)
             assert "add" not in launches_of(block)
+        assert "add" in launches_of(block)
+
+
+def test_a_projection_without_the_bias_of_the_others_runs_the_modules():
+    with simulated_kernels(), ta.first_order():
+        block = make_block("float32", "strict")
+        block.attention.key.bias = None
         assert "add" in launches_of(block)
 
 

@@ -2,7 +2,7 @@
 
     forward    x1 = norm1(x)                              1
                q, k, v = x1 (W_Q, W_K, W_V)               1, one product of stacks (1 more for biases)
-               q, k normalized and rotated                1, if the block does that
+               q and k normalized and rotated             1, if the block has either
                a = attention(q, k, v)                     1
                r = x + D(a W_O + b_O),  x2 = norm2(r)     2
                h = x2 W_1,  y = activation(h + b_1)       2
@@ -13,14 +13,14 @@
                dr = g + dnorm2,  D dr (and db_O)          1
                da, dW_O                                   2
                dq, dk, dv                                 2
-               of the normalized and rotated q, k         1, if the block does that
+               dq and dk before both                      1, if the block has either
                dx1, three parts of a sum, and the dW      2, products of stacks (1 more for biases)
                dx = dr + dnorm1                           1
                sums over rows, for norms and biases       1
 
-Trade-offs: every fused step reads and writes the residual stream once, where each operation by itself reads and writes
-it. Only training steps run it: second-order gradients, caches, masks and hooks need the operations one by one. What is
-saved for backward is what the operations save.
+Trade-offs: a fused kernel reads and writes the residual stream once, where each of its operations would read and write
+it. Only training steps run this kernel: second-order gradients, caches, masks and hooks need the separate operations.
+It saves the same arrays for backward as they do.
 """
 
 from typing import NamedTuple
@@ -68,7 +68,7 @@ class Weights(NamedTuple):
 
 
 class _Saved(NamedTuple):
-    """What forward leaves for backward; matrices have a row for each token."""
+    """The residuals of forward; matrices have one row per token."""
 
     weights: Weights
     options: dict
@@ -99,7 +99,7 @@ def forward(x, *weights, heads, norm, eps, activation, query_key, scale, p, atte
         query_key: ``(eps, cosine, sine)`` as for ``QueryKey``.
         p: dropout of both branches; ``attention_p`` of the attention weights.
         draw_key: returns a random key; called for the dropout of the attention weights, of the attention branch and of
-            the feed-forward branch, in this order, where there is any.
+            the feed-forward branch, in this order, unless its probability is 0.
     """
     w = Weights(*weights)
     how = QueryKey(*query_key)
@@ -230,7 +230,14 @@ def _accepts(x, w, heads, activation, p, attention_p):
     if activation not in KINDS or any(not array.flags.c_contiguous for array in arrays):
         return False
     length, dim = x.shape[-2:]
-    if x.size // dim * max(3 * dim, w.expand.shape[1]) > LARGEST or length > LONGEST:
+    hidden = w.expand.shape[1]
+    if {w.query.shape, w.key.shape, w.value.shape, w.project.shape} != {(dim, dim)}:
+        return False
+    if w.expand.shape[0] != dim or w.contract.shape != (hidden, dim):
+        return False
+    if len({bias is None for bias in (w.query_bias, w.key_bias, w.value_bias)}) > 1:
+        return False
+    if x.size // dim * max(3 * dim, hidden) > LARGEST or length > LONGEST:
         return False
     head_dim = dim // heads
     return head_dim % 2 == 0 and head_dim <= LARGEST_HEAD_DIM
