@@ -290,3 +290,24 @@ def test_warnings_are_not_raised_where_all_is_well(x):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ta.gradcheck(ta.softmax, x, order=2)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("mode", ["full", "fast"])
+def test_a_gradient_that_is_not_finite_where_the_slope_is_finite_is_wrong(mode, value, random):
+    def backward(g, x):
+        return np.where(np.arange(x.size) == 2, value, g * np.cos(x))
+
+    with pytest.raises(ta.GradcheckError, match="is wrong") as caught:
+        ta.gradcheck((np.sin, backward), [random.standard_normal(4)], mode=mode)
+    assert caught.value.index == (2,)
+
+
+def test_an_infinite_gradient_of_an_infinite_slope_is_not_called_wrong():
+    def backward(g, x):
+        with np.errstate(divide="ignore"):
+            return g / (3 * np.cbrt(x) ** 2)
+
+    for mode in ("full", "fast"):
+        report = gradient_report((np.cbrt, backward), [np.array([0.0, 1.0])], mode=mode)
+        assert report.verdict == "cannot tell"

@@ -128,6 +128,16 @@ def test_a_small_gradient_that_is_accurate_but_cannot_be_seen_is_inconclusive(fa
         gradcheck((np.tanh, backward), [np.array([0.3, 20.0])])
 
 
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_a_minimum_or_a_saddle_is_right_and_a_small_slope_there_is_seen(power):
+    def backward(g, x):
+        return power * g * x ** (power - 1)
+
+    assert gradcheck((lambda x: x**power, backward), [np.zeros(3)])
+    with pytest.raises(GradcheckError, match="is wrong"):
+        gradcheck((lambda x: x**power + 1e-12 * x, backward), [np.zeros(3)])
+
+
 def test_a_forgotten_term_of_a_trillionth_is_seen():
     pair = (lambda x: 1 + 1e-12 * x, lambda g, x: 0.0 * g)
     with pytest.raises(GradcheckError):

@@ -299,8 +299,10 @@ class _Directions:
         """
         search = Search(direction.entries, self._gradients, self.line, ladder)
         residual, allowed = element.numeric - element.analytic, element.allowed
-        found, more = [], False
-        while abs(residual) > allowed + 1e-3 * abs(element.numeric - element.analytic):
+        found, more = self._wrong_and_not_finite(), False
+        while math.isfinite(residual) and abs(residual) > allowed + 1e-3 * abs(
+            element.numeric - element.analytic
+        ):
             if len(found) == LISTED:
                 more = True
                 break
@@ -324,11 +326,21 @@ class _Directions:
             elif found:
                 report.worst, report.unsure = [], 0
         for report in () if found else (report for report in reports if report.directions):
-            if some_right:
+            if some_right or not math.isfinite(residual):
                 report.unsure, element.verdict = 1, CANNOT_TELL
-                element.reason = "one direction disagrees, and no element that is wrong was found"
+                element.reason = "the slope disagrees, and no element that is wrong was found"
             else:
                 report.failures = 1
+
+    def _wrong_and_not_finite(self):
+        """``(position, element, ladder)`` of infinite and NaN elements that are wrong, at most five."""
+        found = []
+        for position, gradient in enumerate(self._gradients):
+            for index in np.argwhere(~np.isfinite(gradient))[:LISTED]:
+                judged, ladder = self._element_at(position, tuple(map(int, index)))
+                if judged is not None and judged.verdict == WRONG:
+                    found.append((position, judged, ladder))
+        return found[:LISTED]
 
     def _element_at(self, position, index):
         """``(element, ladder)`` of one element of the argument at ``position``."""

@@ -23,6 +23,7 @@ _STEP = 2.0**-17  # of the first difference, relative to elements larger than 1
 _STEP_TOGETHER = 2.0**-6  # of the common step in ``_move_anything``
 _NEAR = (0.11, 0.17, 0.23, 0.31)  # in sizes of the element
 _AGREEMENT = 1e-7  # relative, of gradient and first difference
+_ZERO = 1e-9  # relative to the slopes nearby, where the slope at the point is zero
 _REDRAWS = 3  # of the cotangents, for elements that are inconclusive
 BEND = 5e-4  # relative difference of the one-sided slopes; the truncation error is about its square over 6
 
@@ -191,11 +192,11 @@ class Elements:
     def _by_ladder(self, judge, index, analytic):
         """``(element, ladder)``; the element is None at a kink, which goes to the report."""
         deviation = float(self._noise.gradients[self._position][index])
-        least_bar = self._least_bar(index)
+        zero_bar = 1e4 * self._least_bar(index)
         judge.rounding = float(np.max(self._noise.gradients[self._position]))
 
-        def verdict(numeric, bar):
-            return judge.verdict(index, analytic, numeric, bar, deviation, least_bar)
+        def verdict(numeric, bar, zero_bar=zero_bar):
+            return judge.verdict(index, analytic, numeric, bar, deviation, zero_bar)
 
         def accepts(numeric, bar):
             return verdict(numeric, bar).verdict == RIGHT
@@ -206,7 +207,9 @@ class Elements:
             # A jump from one grid point to the next has the one-sided slopes of a kink.
             ladder, kink = coarse, kink_at(coarse)
         if kink is None:
-            element = verdict(ladder.slope, ladder.error_bar)
+            nearby = max(filter(math.isfinite, map(abs, ladder.left + ladder.right)), default=0.0)
+            zero_bar = max(zero_bar, _ZERO * nearby)
+            element = verdict(ladder.slope, ladder.error_bar, zero_bar)
             if element.verdict == RIGHT:
                 self._hint = ladder.step
             elif element.verdict == WRONG and math.isfinite(ladder.error_bar):

@@ -8,9 +8,12 @@ With the error bar b of the numeric derivative n and the rounding error t of the
                  also right if allowed is small against the root of the sum of squares of its terms
     cannot tell  otherwise: a relative error of 1e-6 would not be seen.
 
-An element is zero to rounding if a and n are within 8 b of zero, b is at most the error bar of a step of 1e-4 of the
-element's size, and a is at most 10 t: then a consists of rounding errors, as the gradient of a bias of keys, or is 0. A
-small number that the backward pass computes more accurately, as the gradient of a saturated tanh, is inconclusive.
+An element is zero to rounding if a and n are within 8 b of zero, a is at most 10 t, and b is small: at most the error
+bar of a step of 1e-4 of the element's size, or 1e-9 of the slopes nearby. Then a is 0, or consists of rounding errors,
+as the gradient of a bias of keys. A small number that the backward pass computes more accurately, as the gradient of a
+saturated tanh, is inconclusive.
+
+An element that is not finite is wrong if 8 b is at most a thousandth of n or of the largest entry.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 6 b above it.
@@ -43,7 +46,7 @@ class Judge:
     of_scale: float = 0.0
     rounding: float = 0.0
 
-    def verdict(self, index, analytic, numeric, bar, rounding=0.0, least_bar=0.0):
+    def verdict(self, index, analytic, numeric, bar, rounding=0.0, zero_bar=0.0):
         """The ``Element`` with its verdict.
 
         Args:
@@ -51,7 +54,7 @@ class Judge:
             analytic: the gradient to check.
             numeric, bar: the difference quotient and its error bar.
             rounding: the rounding error of ``analytic``.
-            least_bar: the error bar that a step as large as the element would leave.
+            zero_bar: the largest error bar with which an element of zero is right.
 
         >>> Judge(scale=1.0).verdict((0,), 0.53, 0.5123, 3e-11).verdict
         'wrong'
@@ -71,24 +74,27 @@ class Judge:
         if not math.isfinite(numeric) or not math.isfinite(bar):
             element.verdict = CANNOT_TELL
             element.reason = "the differences of the function do not converge at any step"
-        elif not element.error <= element.allowed:
+        elif not (element.error <= element.allowed and math.isfinite(analytic)):
             element.verdict = WRONG
             if element.error <= 10 * self.rounding:
                 element.verdict = CANNOT_TELL
                 element.reason = _reason(element, 10 * self.rounding)
-        elif not self._resolved(element, rounding, least_bar):
+            elif not math.isfinite(analytic) and BARS * bar > 1e-3 * max(abs(numeric), self.scale):
+                element.verdict = CANNOT_TELL
+                element.reason = "the gradient is not finite, and the slope may be infinite"
+        elif not self._resolved(element, rounding, zero_bar):
             element.verdict = CANNOT_TELL
             element.reason = _reason(element, 3 * rounding)
         return element
 
-    def _resolved(self, element, rounding, least_bar):
+    def _resolved(self, element, rounding, zero_bar):
         allowed, size = element.allowed, abs(element.numeric)
         if allowed <= max(RESOLUTION * size, self.of_scale * self.scale):
             return True
         analytic = abs(element.analytic)
         return (
             max(size, analytic) <= BARS * element.error_bar
-            and element.error_bar <= 1e4 * least_bar
+            and element.error_bar <= zero_bar
             and analytic <= 10 * rounding
         )
 
