@@ -19,7 +19,7 @@ DEVICE = {"cpu": "cpu", "strict": "strict", "cuda": "cuda", "simulated": "strict
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """As for workers: then products are cut into pieces, which tests/kernels/test_products.py also sees left whole."""
+    """As in workers, so that products are split; tests/kernels/cpu/test_products.py also tests whole ones."""
     with blas.one_thread():
         yield
 

@@ -10,7 +10,7 @@ from rich.console import Console
 import tinyattn as ta
 from tinyattn.study import walkthroughs
 from tinyattn.study.explanation import Explanation, explain
-from tinyattn.study.numbers import format_array, parse_array
+from tinyattn.study.numbers import format_array
 
 OPERATIONS = sorted(walkthroughs.WALKTHROUGHS)
 
@@ -137,12 +137,6 @@ def test_errors_are_one_sentence(operation, arguments, words):
 def test_large_jacobians_are_multiplied_but_not_printed():
     explanation = ta.study.explain("softmax", x=" ".join(map(str, range(12))))
     assert explanation.passed and "12 by 12" in str(explanation)
-
-
-def test_numbers_are_read_and_shown():
-    assert parse_array("1,2;3,4", "--x", axes=(2,)).tolist() == [[1, 2], [3, 4]]
-    assert parse_array("-1e-3", "--x").tolist() == [-0.001]
-    assert format_array([[1, -20.5], [0, 1e-9]]) == ["[  1.0000  -20.5000]", "[  0.0000   1.0e-09]"]
 
 
 @pytest.mark.parametrize("x", ["1 1 1", "1e6 1e6 1000001", "1e-8 2e-8"])

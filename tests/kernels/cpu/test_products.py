@@ -10,7 +10,7 @@ from tinyattn.kernels.cpu.products import multiply, multiply_matrices
 
 @pytest.fixture(params=[True, False], ids=["one thread", "several threads"], autouse=True)
 def one_thread(request):
-    """Products are cut where BLAS has one thread, and must be the same where it has not."""
+    """Products are split only if BLAS is limited to one thread; both results are equal."""
     if not request.param:
         yield False
         return
