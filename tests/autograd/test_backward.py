@@ -353,3 +353,11 @@ def test_a_grad_attribute_that_is_not_a_tensor_raises(leaf, value):
     x.grad = value
     with pytest.raises(TypeError, match=r"\.grad .* was set to .* expected a Tensor or None"):
         (x * 2).sum().backward()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_gradient_that_is_summed_out_of_range_prints_no_warning(device):
+    x = ta.tensor([1.0], requires_grad=True, device=device)
+    for _ in range(2):
+        (x * 3e38).sum().backward()
+    assert x.grad.tolist() == [np.inf]

@@ -9,6 +9,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn import nn, optim
+from tinyattn.train.parallel import ThreadExecutor
 
 OPTIMIZERS = {
     "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
@@ -365,3 +366,21 @@ def test_adamw_follows_gradients_whose_squares_overflow(dtype, size, device):
     np.testing.assert_allclose(everything[:2], [-0.2, 0.2], rtol=1e-5)
     np.testing.assert_array_equal(everything[2:4], ordinary)
     assert np.isnan(everything[4])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("executor", [None, ThreadExecutor])
+@pytest.mark.parametrize("value", [1e30, np.inf])
+@EVERY
+def test_a_step_out_of_range_prints_no_warning(name, value, executor):
+    """As operations, which print none; the trainer looks at the result."""
+    p = ta.tensor(np.full((2, 2), 1e30), dtype="float32", requires_grad=True)
+    p.grad = ta.tensor(np.full((2, 2), value), dtype="float32")
+    executor = executor and executor(nn.Linear(1, 1), workers=2)
+    OPTIMIZERS[name]([p]).step(executor)
+    optimizer = OPTIMIZERS[name]([p])
+    optimizer.lr = 1e300
+    optimizer.step(executor)
+    if executor:
+        executor.close()
+    assert not np.isfinite(p.numpy()).all()

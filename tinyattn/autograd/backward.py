@@ -30,16 +30,17 @@ def accumulate_into_leaves(output, cotangent, retain_graph, create_graph):
                 f"the .grad of a tensor of shape {leaf.shape} was set to a {type(leaf.grad).__name__}: "
                 "expected a Tensor or None"
             )
-    for leaf, (gradient, owned) in gradients.items():
-        if create_graph:
-            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
-        elif leaf.grad is None:
-            leaf.grad = Tensor._wrap(gradient if owned else gradient.copy())
-        elif leaf.grad._requires_grad:
-            leaf.grad = Tensor._wrap(leaf.grad._data + gradient)
-        else:
-            leaf.grad._data += gradient
-            leaf.grad.bump_version()
+    with np.errstate(all="ignore"):
+        for leaf, (gradient, owned) in gradients.items():
+            if create_graph:
+                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+            elif leaf.grad is None:
+                leaf.grad = Tensor._wrap(gradient if owned else gradient.copy())
+            elif leaf.grad._requires_grad:
+                leaf.grad = Tensor._wrap(leaf.grad._data + gradient)
+            else:
+                leaf.grad._data += gradient
+                leaf.grad.bump_version()
 
 
 def gradient_map(output, cotangent=None):

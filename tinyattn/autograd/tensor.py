@@ -277,18 +277,25 @@ class Tensor:
 
         return tensor_html(self)
 
+    def __reduce_ex__(self, protocol):
+        self._require_leaf("copied or pickled")
+        return super().__reduce_ex__(protocol)
+
     def __deepcopy__(self, memo):
-        if self._node is not None:
-            raise RuntimeError(
-                "only leaf tensors can be deep-copied, this one was made by "
-                f"{self._node.primitive.name}: use .detach() first"
-            )
+        self._require_leaf("deep-copied")
         copied = type(self)._wrap(self._data.copy())
         memo[id(self)] = copied
         copied._requires_grad = self._requires_grad
         if self.grad is not None:
             copied.grad = Tensor._wrap(self.grad._data.copy())
         return copied
+
+    def _require_leaf(self, what):
+        if self._node is not None:
+            raise RuntimeError(
+                f"only leaf tensors can be {what}, this one was made by {self._node.primitive.name}: "
+                "use .detach() first"
+            )
 
     def _operand(self, other):
         """The array of the other operand, which must be on this device."""

@@ -205,6 +205,7 @@ class Optimizer:
                     return None
         return [member.storage.gradients for member in self._storages]
 
+    @np.errstate(all="ignore")  # no floating-point warnings, as in operations
     def step(self, executor=None):
         """Update every parameter that has a gradient.
 
@@ -220,7 +221,7 @@ class Optimizer:
         for member in self._storages:
             member.refresh_master()
         for update, items in self.updates():
-            for_each(update, items)
+            for_each(functools.partial(_without_warnings, update), items)
         for member in self._storages:
             if member.values is not member.storage.values:
                 member.storage.values[...] = member.values
@@ -358,6 +359,12 @@ class Optimizer:
             count = sum(parameter.size for parameter in group["params"])
             lines.append(f"  {len(group['params'])} parameters, {count} numbers: {options}")
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+def _without_warnings(update, item):
+    """``update(item)`` without floating-point warnings, which are set in each worker by itself."""
+    with np.errstate(all="ignore"):
+        update(item)
 
 
 def _sequentially(function, items):
