@@ -13,7 +13,7 @@ from .directions import MAX_EVALUATIONS, measure_directions
 from .elements import measure_elements
 from .findings import findings_of
 from .precision import UNIT_ROUNDOFFS, is_low, measure_precision
-from .report import GradcheckError, GradcheckWarning, Report
+from .report import GradcheckError, GradcheckInconclusive, GradcheckWarning, Report
 from .reproduce import call_text
 from .settings import Settings, generator, signed_sizes
 
@@ -71,7 +71,8 @@ def gradcheck(
         True.
 
     Raises:
-        GradcheckInconclusive: if no gradient is wrong and some are inconclusive; a subclass of ``GradcheckError``.
+        GradcheckInconclusive: if no gradient is wrong and some are inconclusive, or if the function has a kink
+            everywhere; a subclass of ``GradcheckError``.
         GradcheckError: if a gradient is wrong, if the function is not deterministic, changes its inputs or computes
             in less than float64 for float64 inputs, or if no element could be checked.
         TypeError: if an input is complex, or if there is nothing to check.
@@ -190,7 +191,7 @@ def report_of(problem, settings, cotangent=None, find_fault=False):
         checked, kinks = sum(r.checked for r in reports), sum(len(r.kinks) for r in reports)
         if checked and checked == kinks:
             kink_found = next(report for report in reports if report.kinks).kinks[0]
-            raise GradcheckError(
+            raise GradcheckInconclusive(
                 f"nothing could be checked, the function has a kink everywhere: {kink_found}"
             )
         report = Report(

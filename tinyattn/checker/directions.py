@@ -214,7 +214,8 @@ class _Directions:
         deviations = zip(self._noise.gradients, direction.entries, strict=True)
         rounding = math.hypot(*(contraction(t, part)[1] for t, part in deviations))
         rounding += 8 * UNIT_ROUNDOFF * scale
-        judge = Judge(scale, self._settings.tolerances, _RESOLUTION, rounding)
+        is_finite = all(np.isfinite(value).all() for value in self._base)
+        judge = Judge(scale, self._settings.tolerances, _RESOLUTION, rounding, is_finite)
         # An element that crosses a power of two is rounded as it moves.
         line = self.line(direction.entries, self._noise.output_errors, UNIT_ROUNDOFF * scale)
 
@@ -229,7 +230,7 @@ class _Directions:
             )
 
         largest = min(_LARGEST, self._first_move / (scale or 1.0))
-        largest = max(2.0 ** math.floor(math.log2(largest)), _SMALLEST)
+        largest = 2.0 ** math.floor(math.log2(max(largest, _SMALLEST)))
         smallest = max(_SMALLEST, largest * 4.0 ** (1 - rows))
         ladder = slope_of(line, largest, smallest, accepts)
         element = verdict(ladder.slope, ladder.error_bar)

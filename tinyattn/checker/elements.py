@@ -104,7 +104,7 @@ class Elements:
         report.has_influence = not indices or self._reached or any(m[0] != 0 for m in first)
         sizes = [abs(m[0]) for m in first] + np.abs(self._gradient).ravel().tolist()
         scale = max(filter(math.isfinite, sizes), default=0.0)
-        judge = Judge(scale, self._settings.tolerances)
+        judge = self._judge(scale)
         still = {
             index
             for index, (central, left, right, _) in zip(indices, first, strict=True)
@@ -126,7 +126,7 @@ class Elements:
 
     def at(self, index, scale):
         """The ``Element`` and the ``Ladder`` at one index; the element is None at a kink."""
-        judge = Judge(scale, self._settings.tolerances)
+        judge = self._judge(scale)
         return self._by_ladder(judge, index, float(self._gradient[index]))
 
     def by_exact_slopes(self, slopes):
@@ -136,7 +136,8 @@ class Elements:
         report.has_influence = not indices or self._reached or bool(np.any(slopes))
         scale = max((abs(v) for i in indices for v in (self._gradient[i], slopes[i])), default=0.0)
         rounding = float(np.max(self._noise.gradients[self._position], initial=0.0))
-        judge = Judge(scale, self._settings.tolerances, rounding=rounding)
+        judge = self._judge(scale)
+        judge.rounding = rounding
         for index in indices:
             analytic, numeric = float(self._gradient[index]), float(slopes[index])
             bar = 16 * UNIT_ROUNDOFF * max(scale, abs(numeric)) + self._least_bar(index)
@@ -153,6 +154,10 @@ class Elements:
             directions[self._position][index] = self._size(index)
         line = self._problem.line_along(directions, self._cotangents, self._base, self._half_ulps)
         return any(slope != 0 for slope in line.slopes(_STEP_TOGETHER)[:3])
+
+    def _judge(self, scale):
+        is_finite = all(np.isfinite(value).all() for value in self._base)
+        return Judge(scale, self._settings.tolerances, is_finite=is_finite)
 
     def _line(self, index, errors=None):
         errors = errors or self._half_ulps

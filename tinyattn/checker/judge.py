@@ -13,7 +13,8 @@ bar of a step of 1e-4 of the element's size, or 1e-9 of the slopes nearby. Then 
 as the gradient of a bias of keys. A small number that the backward pass computes more accurately, as the gradient of a
 saturated tanh, is inconclusive.
 
-An element that is not finite is wrong if 8 b is at most a thousandth of n or of the largest entry.
+An element that is not finite is wrong if all outputs are finite and 8 b is at most a thousandth of n or of the largest
+entry.
 
 With ``rtol`` or ``atol`` given, right is |a - n| <= atol min(1, largest entry) + rtol |n| + 2 b, unless b is more than
 a thousandth of the largest entry, and wrong is more than 6 b above it.
@@ -39,12 +40,14 @@ class Judge:
         tolerances: ``(rtol, atol)``, or None for error bars.
         of_scale: the part of ``scale`` that ``allowed`` may be, for directions.
         rounding: the largest rounding error in the gradient of the argument.
+        is_finite: whether all outputs at the point are finite.
     """
 
     scale: float
     tolerances: tuple | None = None
     of_scale: float = 0.0
     rounding: float = 0.0
+    is_finite: bool = True
 
     def verdict(self, index, analytic, numeric, bar, rounding=0.0, zero_bar=0.0):
         """The ``Element`` with its verdict.
@@ -79,13 +82,17 @@ class Judge:
             if element.error <= 10 * self.rounding:
                 element.verdict = CANNOT_TELL
                 element.reason = _reason(element, 10 * self.rounding)
-            elif not math.isfinite(analytic) and BARS * bar > 1e-3 * max(abs(numeric), self.scale):
+            elif not math.isfinite(analytic) and not self._has_finite_slope(element):
                 element.verdict = CANNOT_TELL
                 element.reason = "the gradient is not finite, and the slope may be infinite"
         elif not self._resolved(element, rounding, zero_bar):
             element.verdict = CANNOT_TELL
             element.reason = _reason(element, 3 * rounding)
         return element
+
+    def _has_finite_slope(self, element):
+        largest = max(abs(element.numeric), self.scale)
+        return self.is_finite and BARS * element.error_bar <= 1e-3 * largest
 
     def _resolved(self, element, rounding, zero_bar):
         allowed, size = element.allowed, abs(element.numeric)
