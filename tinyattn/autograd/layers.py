@@ -1,8 +1,8 @@
-"""Kernels of whole layers: one operation of the graph in place of a module's many.
+"""Kernels of whole layers: a module, such as a transformer block, as one operation of the graph.
 
-A layer kernel computes a module such as a transformer block in fewer launches than its operations take. It runs only
-in ``first_order()``, that is in a training step: it has no rule, from which second-order gradients could be computed.
-The module's own ``forward`` is the definition, and runs wherever no kernel of its layer is registered.
+A layer kernel takes fewer launches than the operations of the module. It runs only in ``first_order()``, that is in a
+training step, because there is no rule from which second-order gradients could be computed. The definition is the
+``forward`` of the module, which runs if no kernel is registered for the device.
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ _NORMS = {LayerNorm: "layer_norm", RMSNorm: "rms_norm"}
 
 
 def fused_block(block, x):
-    """The output of ``block`` for the tokens ``x``; NotImplemented if no kernel supports both."""
+    """The output of ``block`` for the tokens ``x``; NotImplemented if there is no kernel or it declines them."""
     kernel = find_layer("transformer_block", x)
     if kernel is None or not _is_plain(block):
         return NotImplemented
@@ -74,7 +74,7 @@ def _parameters(block):
 
 
 def _is_plain(block):
-    """Whether the block consists of the modules that the kernel computes, and nobody observes one of them."""
+    """Whether the kernel computes all modules of the block, and none of them has a forward hook."""
     attention, feed_forward = block.attention, block.feed_forward
     if block.norm != "pre" or type(attention) is not MultiHeadAttention:
         return False
