@@ -1,4 +1,4 @@
-"""The course: exercises in writing backward passes, and a judge that says which mistake it is.
+"""The course: exercises in writing backward passes, with a diagnosis of mistakes.
 
 ``tinyattn learn`` in a terminal; ``ta.learn.check("softmax", my_vjp)`` in a notebook.
 """

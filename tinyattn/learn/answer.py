@@ -10,14 +10,14 @@ from ..backend import is_array
 
 
 class AnswerError(Exception):
-    """What a learner's function returned or raised cannot be used; the message is a sentence for the learner."""
+    """A learner's function has a wrong signature, or returned something unusable; the message is for the learner."""
 
 
 class Answer:
     """A learner's function ``(g, out, *inputs, **parameters)`` as the vector-Jacobian products of a primitive.
 
-    The function gets copies, so that it cannot change the engine's arrays. Parameters that it does not
-    take are left out where they have the primitive's default.
+    The function receives copies, so that it cannot change the engine's arrays. A parameter that it does not accept is
+    omitted if it has the primitive's default value.
 
     Args:
         function: returns one gradient, or a tuple of them in the order of the inputs.
@@ -36,7 +36,7 @@ class Answer:
         self._last = threading.local()
 
     def gradients(self, g, out, inputs, parameters):
-        """The gradients aligned with the inputs, None for those that have none.
+        """The gradients, one per input; None for an input without gradient.
 
         Raises:
             AnswerError: for a return value of the wrong form.
@@ -48,12 +48,12 @@ class Answer:
         return self._aligned(result, inputs)
 
     def products(self):
-        """``{position: function}`` as ``replaced_vjps`` takes it."""
+        """``{position: function}``, as for ``replaced_vjps``."""
         return {position: self._product(position) for position in self.positions}
 
     def _product(self, position):
         def vjp(g, out, *inputs, **parameters):
-            # The engine asks for one input's cotangent after the other: the function computes all of them at once.
+            # The engine requests one cotangent at a time; the function computes all of them in one call.
             key = (g, out, *inputs)
             known, gradients = getattr(self._last, "call", ((), None))
             if len(known) != len(key) or any(a is not b for a, b in zip(known, key)):
@@ -80,10 +80,10 @@ class Answer:
             ) from None
 
     def accepted(self, parameters):
-        """The parameters of a call that the function takes by name.
+        """The parameters of a call that the function accepts.
 
         Raises:
-            AnswerError: for one that it does not take and that has not the primitive's default.
+            AnswerError: for a parameter that it does not accept and that differs from the primitive's default.
         """
         taken = inspect.signature(self.function).parameters
         if any(one.kind is one.VAR_KEYWORD for one in taken.values()):

@@ -1,8 +1,8 @@
-"""The capstone: train a GPT with a learner's backward passes in place of ours.
+"""The capstone: train a GPT with a learner's backward passes instead of the library's.
 
-The functions of the learner go into the engine's registry, and the kernels of their operations are switched off. The
-model is composed of what the course consists of: linear layers are a matmul and an add, attention is matmul, softmax,
-where and dropout, unless attention itself was solved.
+The learner's functions replace the vector-Jacobian products in the engine's registry, and the kernels of their
+operations are disabled. The model is composed of the operations of the course: a linear layer is matmul and add, and
+attention is matmul, softmax, where and dropout, unless the exercise on attention is solved.
 """
 
 import contextlib
@@ -42,11 +42,11 @@ class RuleError(RuntimeError):
 
 @dataclass
 class Rules:
-    """What a directory of exercises holds.
+    """The results and functions of the exercises in a directory.
 
     Attributes:
         results: exercise -> ``Result``, for each that has a file.
-        functions: primitive -> the learner's function, for those that can be trained with.
+        functions: primitive -> the learner's function, for those with which a model can be trained.
         wrong: the primitives among them whose function is wrong.
     """
 
@@ -55,15 +55,15 @@ class Rules:
     wrong: list = field(default_factory=list)
 
     def products(self):
-        """The learner's functions as ``replaced_vjps`` takes them."""
+        """The learner's functions, as for ``replaced_vjps``."""
         return {name: _Rule(function, name).products() for name, function in self.functions.items()}
 
     def kernels_off(self):
-        """Our rules for the same operations, their kernels off, as ``replaced_vjps`` takes them."""
+        """The library's rules for the same operations, without kernels, as for ``replaced_vjps``."""
         return {name: {} for name in self.functions}
 
     def options(self, given):
-        """The options of a run: those ``given``, and for the others what makes a model of these operations."""
+        """The options of a run: those ``given``, and defaults with which the model consists of these operations."""
         options = {**OPTIONS, **given}
         solved = "attention" in self.functions and not options.get("dropout")
         if self.functions and not solved:
@@ -72,7 +72,7 @@ class Rules:
 
 
 class _Rule(Answer):
-    """An answer whose errors are sentences: it runs in the middle of training, perhaps in another process."""
+    """An ``Answer`` that raises RuleError: it runs during training, possibly in a worker process."""
 
     def gradients(self, g, out, inputs, parameters):
         try:
@@ -90,14 +90,14 @@ class _Rule(Answer):
 
 
 def load_rules(directory, progress=lambda name: None):
-    """Check the exercises in a directory, each in a process of its own, and load their functions.
+    """Check the exercises in a directory, each in a separate process, and load their functions.
 
     Args:
         directory: where the files are.
         progress: called with the name of each exercise before it is checked.
 
     Raises:
-        InputError: where there is no file of an exercise.
+        InputError: if the directory has no file of an exercise.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -130,7 +130,7 @@ def load_rules(directory, progress=lambda name: None):
 
 @contextlib.contextmanager
 def in_place(products):
-    """Inside the block the operations of ``products`` run these, without kernels, and linear layers are composed.
+    """Use ``products`` without kernels inside a ``with`` block, with linear layers composed of primitives.
 
     Args:
         products: as for ``replaced_vjps``.
@@ -180,10 +180,10 @@ def used_primitives(config):
 
 
 def describe(rules, config):
-    """Whose rules the model of a ``TrainConfig`` trains with, and which exercises it does not use: lines of text.
+    """Lines of text: whose rules the model of a ``TrainConfig`` uses, and which exercises it does not use.
 
     Raises:
-        InputError: where the model calls an operation in a way that the learner's function does not know.
+        InputError: if the model calls an operation with parameters that the learner's function does not accept.
     """
     with in_place(rules.kernels_off()):
         calls = used_primitives(config)

@@ -1,4 +1,4 @@
-"""What ``tinyattn learn`` does, in a directory of exercises: each function returns text to print."""
+"""The subcommands of ``tinyattn learn``, on a directory of exercises; each function returns text to print."""
 
 import contextlib
 import inspect
@@ -20,7 +20,7 @@ WIDTH = 100
 
 
 def overview(directory="."):
-    """The path: what is done, and what is next."""
+    """The list of exercises, which are solved, and the next one."""
     record = Record(directory)
     upcoming = record.next()
     lines = [
@@ -56,7 +56,7 @@ def start(name, directory="."):
     """Write the file of an exercise.
 
     Raises:
-        InputError: where there is one: no file of the learner's is overwritten.
+        InputError: if the file exists; a learner's file is never overwritten.
     """
     one = exercise(name)
     path = Path(directory) / f"{name}.py"
@@ -82,10 +82,10 @@ def start(name, directory="."):
 
 
 def check(file, name=None, seconds=SECONDS):
-    """Judge a file: ``(text, whether it is right)``; the record is a file in the same directory.
+    """Judge a file, and record the result in its directory: ``(text, whether it is right)``.
 
     Raises:
-        InputError: for a file that is not there, or of no exercise.
+        InputError: if the file does not exist, or belongs to no exercise.
     """
     path, name = locate(file, name)
     record = Record(path.parent)
@@ -154,7 +154,7 @@ def hint(file, name=None):
 
 
 def solution(file, name=None):
-    """Our rule with its derivation, next to the learner's code; the record notes that it was shown."""
+    """The library's rule with its derivation, next to the learner's code; recorded in ``progress.json``."""
     path, name = locate(file, name, must_exist=False)
     Record(path.parent).note(name, solution=True)
     lines = []
@@ -189,7 +189,7 @@ def derivation(part):
 
 
 def _code(part):
-    """Our code, line by line: the functions that the backward consists of."""
+    """The lines of the library's code: the functions of the backward pass."""
     functions = rule_functions(part.primitive) if isinstance(part, Vjp) else [part.answer]
     lines = []
     for function in functions:
@@ -198,7 +198,7 @@ def _code(part):
 
 
 def _source_in(path, function):
-    """The lines of a function of a file, by its text: the file may be anything."""
+    """The lines of a function in a file, found without executing or parsing the file."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         lines = path.read_text("utf-8").splitlines()
         for number, line in enumerate(lines):
@@ -217,7 +217,7 @@ def _side_by_side(ours, yours):
 
 
 def reset(name, directory="."):
-    """Keep the file of an exercise under another name, and write a new one."""
+    """Rename the file of an exercise, and write a new one."""
     exercise(name)
     path = Path(directory) / f"{name}.py"
     text = []
@@ -235,7 +235,7 @@ def locate(file, name=None, must_exist=True):
     """The path and the exercise of a file, given as a path or as the name of an exercise.
 
     Raises:
-        InputError: for a file that is not there, or whose name is that of no exercise.
+        InputError: if the file does not exist, or its name is not that of an exercise.
     """
     path = Path(file)
     if path.suffix != ".py" and not path.exists():

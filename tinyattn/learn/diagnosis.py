@@ -1,8 +1,8 @@
-"""Which mistake it is: the learner's gradients compared with those of known mistakes, on the same inputs.
+"""Diagnosis of a wrong answer: comparison of the learner's gradients with those of known mistakes, on the same inputs.
 
-First the mistakes of the operation that people make (``survey/mistakes``), each alone, with a sign or a factor, and
-two at once. Then every small change to our rule (``mutation``). What fits none of them is described by what is true of
-it: ``relations.py``.
+The known mistakes of the operation (``survey/mistakes``) are tried first: one, one with another sign or factor, and
+two at once. Then every mutant of the rule (``mutation``) is tried. If none gives the learner's gradient, relations
+between the gradient and the correct one are reported (``relations.py``).
 """
 
 import functools
@@ -53,7 +53,7 @@ _LACKS_A_TERM = re.compile(r"lacks (the|both) [\w ]*\b(term|mean|means)\b")
 
 
 def diagnose(part, answer, samples):
-    """Text about what is wrong with the learner's gradients, for each input whose gradient is."""
+    """Text with the mistake in each wrong gradient of the learner."""
     found = {}  # text -> names of the gradients
     for position in answer.positions:
         pairs = [(s.given[position], s.right[position]) for s in samples]
@@ -76,7 +76,7 @@ def _sentence(names, text):
 
 
 def _named(primitive, position, samples):
-    """The known mistake, or pair of them, that gives the learner's gradient; or nothing."""
+    """The known mistake, or pair of mistakes, that gives the learner's gradient; empty if there is none."""
     known = MUTATIONS.get(primitive, ())
     factor = constant_factor(position, samples)
     if factor is None:
@@ -102,7 +102,7 @@ def _named(primitive, position, samples):
 
 
 def _miscounted_term(primitive, position, samples):
-    """A term of the right gradient that the learner's has with another factor; or nothing.
+    """A term that the learner's gradient has with a wrong factor; empty if there is none.
 
     A known mistake lacks a term T: its gradient is the right one minus T. The learner's gradient is the right one plus
     (factor - 1) T.
@@ -128,7 +128,7 @@ def _miscounted_term(primitive, position, samples):
 
 
 def _term_factor(given, right, without):
-    """How often the learner's gradient has the term; True if the sample does not say, None if nothing fits."""
+    """The factor of the term in the learner's gradient; True if any factor fits the sample, None if no factor does."""
     if given is None or without is None:
         return True
     if given.shape != right.shape or without.shape != right.shape or not np.isfinite(given).all():
@@ -146,7 +146,7 @@ def _mistake(mutation):
 
 
 def _scale_to(primitive, mutations, position, samples):
-    """The factor by which the learner's gradient is the mutated rule's in all samples; None if it is not."""
+    """The constant c with learner's gradient = c times the mutated rule's in all samples; None if there is none."""
     factors, distinct, tried = [], False, 0
     try:
         with mutated(primitive, *mutations):
@@ -188,7 +188,7 @@ def _factor(given, other):
 
 
 def _rule(sample, position):
-    """The gradient by the rule as it now is; None where it does not run."""
+    """The gradient of the rule in its current, possibly mutated, state; None if it raises."""
     try:
         gradient = sample.primitive.cotangent(
             position, sample.g, sample.out, sample.inputs, sample.parameters
@@ -199,7 +199,7 @@ def _rule(sample, position):
 
 
 def _changed(position, samples):
-    """The small change to our rule that gives the learner's gradient; or nothing."""
+    """The mutation of the rule that gives the learner's gradient; empty if there is none."""
     rule = samples[0].primitive.vjps[position]
     for change, code in _changes_to(rule):
         with running(rule, code):
@@ -259,7 +259,7 @@ def _same(one, other):
 
 
 def _agreement(ours, theirs):
-    """Sentences about where the results agree."""
+    """Sentences about the cases in which the results agree."""
     right, wrong, names, missing = [], [], set(), set()
     for (label, one), (_, other) in zip(ours, theirs):
         bad = {n for n in one if n not in other or not close(one[n], other[n])} | (
@@ -282,7 +282,7 @@ def _agreement(ours, theirs):
 
 
 def _common_factor(ours, theirs):
-    """The one factor between all results and the right ones, or None."""
+    """The constant factor between all results and the correct ones, or None."""
     right, given = (
         [value for _, outputs in results for _, value in sorted(outputs.items())]
         for results in (ours, theirs)

@@ -1,4 +1,4 @@
-"""What an exercise is made of, and the file that a learner gets."""
+"""Exercises: their parts, and the file that a learner completes."""
 
 import functools
 import importlib
@@ -31,7 +31,7 @@ PATH = (
 
 @dataclass(frozen=True)
 class Extreme:
-    """Inputs at which formulas break that are right elsewhere; judged against our rule, row by row."""
+    """Extreme inputs, at which numerically unstable formulas fail; compared with the rule row by row."""
 
     what: str
     inputs: tuple
@@ -40,10 +40,15 @@ class Extreme:
 
 @dataclass(frozen=True)
 class Walkthrough:
-    """Where ``tinyattn explain`` has the numbers of a backward pass, as the names of its lines.
+    """The lines of ``tinyattn explain`` that contain the numbers of a backward pass.
 
-    A name for each gradient, and for each input a name or an array; None where there is none. ``cotangent`` is the
-    name of the output's, None if it is 1; ``parameters`` are those of the call.
+    Args:
+        operation: the operation to explain.
+        inputs: for each input the name of its line, an array, or None.
+        out: the name of the output's line.
+        gradients: for each input the name of its gradient's line, or None.
+        cotangent: the name of the line of the output's cotangent; None if it is 1.
+        parameters: the parameters of the call.
     """
 
     operation: str
@@ -59,13 +64,12 @@ class Vjp:
     """A backward pass to write, ``(g, out, *inputs, **parameters)``: the gradient of each input, judged by the checker.
 
     Args:
-        stub: the function that the learner completes; its name is theirs.
+        stub: the function that the learner completes.
         primitive: the name of the operation.
         cases: survey ``Case``s, the shapes and parameters to try.
         extremes: ``Extreme``s.
-        undoes_broadcasting: whether the answer has to sum over the axes along which an input was copied. Elsewhere the
-            engine does it.
-        walkthrough: a ``Walkthrough``, for the operations that ``explain`` knows.
+        undoes_broadcasting: whether the answer has to sum over broadcast axes; otherwise the engine does.
+        walkthrough: a ``Walkthrough``, for the operations of ``tinyattn explain``.
     """
 
     stub: Callable
@@ -80,7 +84,7 @@ class Vjp:
         return self.stub.__name__
 
     def solution(self):
-        """Our rule, as one function that returns the gradients of all inputs."""
+        """The library's rule, as one function that returns the gradients of all inputs."""
         rules = dict(PRIMITIVES[self.primitive].vjps)
 
         def vjp(g, out, *inputs, **parameters):
@@ -98,14 +102,14 @@ class Vjp:
 
 @dataclass(frozen=True)
 class Function:
-    """A function to write that is no backward pass of an operation; compared with ours on random arguments.
+    """A function to write other than a backward pass; compared with the solution on random arguments.
 
     Args:
         stub: the function that the learner completes.
-        answer: ours.
-        draw: from a NumPy generator to a list of ``(label, arguments)``; each call makes new arguments.
-        mistakes: what the result then is or does -> (a function that makes the mistake, why it is one).
-        outputs: from a result to ``{name: array}``.
+        answer: the solution.
+        draw: maps a NumPy generator to a list of ``(label, arguments)``, with new arguments in each call.
+        mistakes: description of a wrong result -> (a function with that mistake, an explanation).
+        outputs: maps a result to ``{name: array}``.
     """
 
     stub: Callable
@@ -124,7 +128,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A step of the course. ``words`` are what the learner reads, ``given`` the functions that are in the file."""
+    """An exercise of the course: ``words`` is the text, ``given`` the complete functions in the file."""
 
     title: str
     minutes: int
@@ -156,10 +160,10 @@ class Exercise:
 
 @functools.cache
 def exercise(name):
-    """The ``Exercise`` of a name.
+    """Look up an ``Exercise`` by name.
 
     Raises:
-        InputError: for a name that no exercise has.
+        InputError: for an unknown name.
 
     >>> exercise("softmax").title
     'Softmax'

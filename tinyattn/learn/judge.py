@@ -1,7 +1,7 @@
-"""The judge: whether a learner's function is right, by the checker and never by its text.
+"""The judge: decides by the gradient checker, and never by the source, whether a learner's function is right.
 
-It says in this order whether the function runs, whether shapes and dtypes are right, whether the numbers are, with the
-worst of them and what it should be, and then what the mistake is (``diagnosis.py``).
+It reports, in this order: whether the function runs, whether shapes and dtypes are right, whether the numbers are
+right, with the worst element and its expected value, and the mistake (``diagnosis.py``).
 """
 
 import inspect
@@ -52,7 +52,7 @@ def check(name, *functions):
 
 
 def judge(part, function):
-    """The ``Verdict`` about a function that was written for a part of an exercise."""
+    """The ``Verdict`` on a function for one part of an exercise."""
     verdict = Verdict(part.name)
     if not callable(function):
         verdict.findings.append(f"{part.name} is a {type(function).__name__}: expected a function")
@@ -179,7 +179,7 @@ def _report_stopped(part, answer, samples, stopped, verdict):
 
 
 def _answer(part, answer, sample):
-    """Put the learner's gradients into the sample, summed over copies where the engine would do it."""
+    """Store the learner's gradients in the sample, summed over broadcast axes as by the engine."""
     given = answer.gradients(sample.g, sample.out, sample.inputs, sample.parameters)
     given = [d.numpy() if isinstance(d, Tensor) else d for d in given]
     if not part.undoes_broadcasting:
@@ -193,7 +193,7 @@ def _answer(part, answer, sample):
 
 
 def _wrong_shape(part, samples):
-    """A sentence about the first gradient of a wrong shape, or nothing."""
+    """A sentence about the first gradient of a wrong shape; empty if there is none."""
     for sample in samples:
         for position, d in enumerate(sample.given):
             if d is None or d.shape == sample.right[position].shape:
@@ -231,8 +231,8 @@ def _wrong_shape(part, samples):
 def _wrong(part, answer, samples):
     """The samples with a wrong gradient, by the checker, and a sentence about the worst element of the first.
 
-    The checker measures a wrong element many times to be sure. So it is asked about all samples in which the gradients
-    are close to those of our rule, and about the smallest of the others.
+    The checker needs many evaluations to confirm that an element is wrong. Therefore it checks all samples in which the
+    gradients are close to those of the rule, but only the smallest of the others.
     """
     far = [s for s in samples if not all(map(_agree, s.given, s.right))]
     far.sort(key=lambda sample: sum(x.size for x in sample.inputs if hasattr(x, "size")))
@@ -270,7 +270,7 @@ def _by_checker(part, answer, sample):
 
 
 def _beyond_row_tolerance(sample):
-    """A sentence about an element beyond the tolerance of its row, or nothing."""
+    """A sentence about an element beyond the tolerance of its row; empty if there is none."""
     for position, (given, right) in enumerate(zip(sample.given, sample.right)):
         if given is None:
             continue
@@ -288,7 +288,7 @@ def _beyond_row_tolerance(sample):
 
 
 def _notes(part, answer, sample):
-    """What is no mistake and worth knowing: writing into arguments, another dtype."""
+    """Remarks that are not mistakes: writes to the arguments, another dtype."""
     notes = []
     arguments = [
         sample.g.copy(),
@@ -313,7 +313,7 @@ def _notes(part, answer, sample):
 
 
 def _right_to_second_order(part, answer, sample):
-    """Whether the function runs on tensors, where it records its own graph, and its gradient is right too."""
+    """Whether the function also runs on tensors, so that it is recorded, with a right second-order gradient."""
     inputs = [
         Tensor(x) if hasattr(x, "dtype") and x.dtype.kind == "f" else x for x in sample.inputs
     ]

@@ -1,7 +1,6 @@
-"""A learner's file in a process of its own, with a time limit.
+"""Run a learner's file in a separate process, with a time limit.
 
-It is code that runs with the learner's rights: the process protects from endless loops and crashes, and from nothing
-else.
+The code runs with the learner's permissions: the process is a protection from endless loops and crashes only.
 """
 
 import contextlib
@@ -25,12 +24,12 @@ class ProcessError(Exception):
 
 
 def check_file(file, name, seconds=SECONDS):
-    """Judge a learner's file: the ``Result``, and what the code printed.
+    """Judge a learner's file; returns the ``Result`` and the printed output.
 
     Args:
         file: its path.
         name: the exercise.
-        seconds: how long it may take.
+        seconds: the time limit [s].
     """
     try:
         result, printed = run(file, name, seconds)
@@ -43,26 +42,26 @@ def check_file(file, name, seconds=SECONDS):
 
 
 def gradients_of_file(file, name, calls, seconds=SECONDS):
-    """The learner's gradients at ``calls``: for each a list aligned with the inputs, or a sentence why not.
+    """The learner's gradients at ``calls``: for each call a list with one entry per input, or an error message.
 
     Args:
         calls: ``(function's name, g, out, inputs, parameters)``, arrays as lists.
 
     Raises:
-        ProcessError: where the process gave no result.
+        ProcessError: if the process ends without a result.
     """
     result, _ = run(file, name, seconds, calls)
     return result["gradients"]
 
 
 def run(file, name, seconds=SECONDS, calls=()):
-    """What ``worker.py`` finds, and what the learner's code printed.
+    """The result of ``worker.py``, and the output that the learner's code printed.
 
-    No process is left behind, also if this one is interrupted; where the system has process groups, neither are those
-    that the learner's code has started.
+    The process is killed in any case, also if this one is interrupted, and on POSIX systems so are the processes that
+    the learner's code has started.
 
     Raises:
-        ProcessError: where the process took too long, or ended without a result.
+        ProcessError: if the process exceeds the time limit, or ends without a result.
     """
     with tempfile.TemporaryDirectory(prefix="tinyattn-learn-") as directory:
         request = {
@@ -82,7 +81,7 @@ def run(file, name, seconds=SECONDS, calls=()):
 
 
 def _run_worker(directory, seconds):
-    """The exit status of the worker, None if it took too long, and what it printed."""
+    """The exit status of the worker, None if it exceeded the time limit, and its output."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
@@ -104,7 +103,7 @@ def _run_worker(directory, seconds):
 
 
 def _end(process):
-    """End the process and those that it started."""
+    """Kill the process and those that it started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -113,7 +112,7 @@ def _end(process):
 
 
 class _Output:
-    """The beginning of what a process prints; the rest is read and dropped."""
+    """The beginning of a process's output; the rest is read and discarded."""
 
     def __init__(self, stream):
         self._stream = stream

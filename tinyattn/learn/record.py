@@ -1,4 +1,4 @@
-"""What a learner has done: one file, ``progress.json``, in the directory of the exercises."""
+"""The learner's progress: the file ``progress.json`` in the directory of the exercises."""
 
 import datetime
 import json
@@ -13,12 +13,12 @@ NAME = "progress.json"
 
 
 class Record:
-    """For each exercise a dict: ``started``, ``checks``, ``passed``, ``hints``, ``solution``, where there is one.
+    """A dict for each exercise, with the optional keys ``started``, ``checks``, ``passed``, ``hints`` and ``solution``.
 
     Times are UTC; ``checks`` and ``hints`` are counts.
 
     Raises:
-        InputError: where the file cannot be read as one.
+        InputError: if the file is damaged.
     """
 
     def __init__(self, directory):
@@ -35,11 +35,11 @@ class Record:
             self.exercises = content
 
     def of(self, name):
-        """The dict of an exercise, empty if it was not begun."""
+        """The dict of an exercise; empty if it was not started."""
         return self.exercises.get(name, {})
 
     def note(self, name, **values):
-        """Write values into the dict of an exercise, and the file; ``True`` is replaced by the current time."""
+        """Set values in the dict of an exercise, and save the file; ``True`` is replaced by the current time."""
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         values = {key: now if value is True else value for key, value in values.items()}
         self.exercises[name] = {**self.of(name), **values}
@@ -47,7 +47,7 @@ class Record:
         write_atomic(self.path, json.dumps({**ordered, **self.exercises}, indent=2) + "\n")
 
     def next(self, after=None):
-        """The first exercise that is not solved, of those ``after`` one if there are any; None if all are."""
+        """The first unsolved exercise ``after`` the given one, else the first of all; None if all are solved."""
         start = PATH.index(after) + 1 if after else 0
         order = (*PATH[start:], *PATH[:start])
         return next((name for name in order if "passed" not in self.of(name)), None)

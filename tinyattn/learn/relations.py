@@ -1,4 +1,4 @@
-"""What is true of a wrong gradient, where no known mistake gives it."""
+"""Relations between a wrong gradient and the correct one, for gradients that no known mistake gives."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def close(one, other, tolerance=1e-4):
 
 
 def constant_factor(position, samples):
-    """The one factor between the learner's gradient and the right one in all samples, or None."""
+    """The constant factor between the learner's gradient and the correct one in all samples, or None."""
     factors = [_ratio(given, right) for _, given, right in _pairs(position, samples)]
     factors = [factor for factor in factors if factor is not True]
     if (
@@ -31,7 +31,7 @@ def constant_factor(position, samples):
 
 
 def describe(position, samples, answer):
-    """Sentences that are true of the gradient, the most telling first."""
+    """True sentences about the gradient, the most specific first."""
     pairs = _pairs(position, samples)
     sentences = []
     for one in (_zeros, _not_finite, _whole_numbers):
@@ -118,7 +118,7 @@ def _factors(position, pairs, samples):
 
 
 def _counts(known):
-    """Numbers that a factor may be: name -> its value in each sample."""
+    """Quantities that a factor may equal: name -> value in each sample."""
     shapes = [right.shape for _, right, _ in known]
     outs = [s.out.size for s, _, _ in known]
     counts = {"the number of its elements": [right.size for _, right, _ in known]}
@@ -209,7 +209,7 @@ def _right_for_ones(position, pairs, samples, answer):
 
 
 def _quantities(sample, like):
-    """Arrays of the gradient's shape that it may hold once too often or too seldom: name -> array."""
+    """Arrays of the gradient's shape by which it may be multiplied or divided: name -> array."""
     found = {"g": sample.g, "the output": sample.out, "1 - the output": 1 - sample.out}
     for name, value in zip(sample.primitive.input_names, sample.inputs):
         if getattr(value, "dtype", None) is not None and value.dtype.kind == "f":
@@ -219,7 +219,7 @@ def _quantities(sample, like):
 
 
 def _names(pairs):
-    """The quantities that there are in some sample, in a fixed order."""
+    """The names of the quantities of all samples, in a fixed order."""
     return list(dict.fromkeys(name for s, _, right in pairs for name in _quantities(s, right)))
 
 
@@ -265,13 +265,13 @@ def _off_by_a_quantity(position, pairs, samples, answer):
 
 
 def _row_axis(sample):
-    """The axis along which the operation takes elements together."""
+    """The axis along which the operation combines elements."""
     axis = sample.parameters.get("axis")
     return axis if isinstance(axis, int) else -1
 
 
 def _rows(position, pairs, samples, answer):
-    """Whether rows that must add up to 0 do."""
+    """A sentence if rows that must sum to 0 do not."""
     rows = [(given, right, _row_axis(s)) for s, given, right in pairs if right.ndim]
     rows = [(given, right, axis) for given, right, axis in rows if -1 <= axis < right.ndim]
     if rows and all(np.allclose(right.sum(axis), 0, atol=1e-9) for _, right, axis in rows):
@@ -296,7 +296,7 @@ def _right_in_cases(pairs):
 
 
 def _only_in_wrong_cases(pairs):
-    """Parameters, and inputs that may be None, that all wrong cases have and no right one has."""
+    """The parameters and optional inputs that all wrong cases and no right case have."""
     right, wrong = [], []
     for sample, given, gradient in pairs:
         features = {f"{name}={value}" for name, value in sample.parameters.items()}

@@ -28,12 +28,12 @@ def see(file, name=None, output=None, seconds=SECONDS):
 
     Args:
         file: a file of an exercise, or its name.
-        name: the exercise, where the file is not named after it.
+        name: the exercise, if the file is not named after it.
         output: the page to write; by default the exercise's name, in the directory of the file.
-        seconds: how long the learner's code may take.
+        seconds: the time limit of the learner's code [s].
 
     Raises:
-        InputError: for an exercise that is no backward pass.
+        InputError: for an exercise without a backward pass.
     """
     path, name = locate(file, name)
     parts = [part for part in exercise(name).parts if isinstance(part, Vjp)]
@@ -85,7 +85,7 @@ class _View:
             return np.asarray(gradient)
 
     def pairs(self, gradients):
-        """``(position, yours, right)`` for each gradient that there is."""
+        """Yield ``(position, yours, right)`` for each gradient."""
         for position, right in enumerate(self.right):
             if right is not None and gradients[position] is not None:
                 yield position, self._fitted(gradients[position], position), right
@@ -230,7 +230,7 @@ def _page(x, y, g, yours, right):
 
 
 def _bars(series):
-    """Bars of one or more rows of numbers side by side, as SVG; what is not finite has no bar."""
+    """Bars of one or more rows of numbers side by side, as SVG; numbers that are not finite have no bar."""
     finite = [v for _, values in series for v in values if np.isfinite(v)]
     top, bottom = max([*finite, 0.0]), min([*finite, 0.0])
     scale = (_HEIGHT - 2 * _MARGIN) / ((top - bottom) or 1.0)

@@ -1,4 +1,4 @@
-"""What the judge found, as text and as data."""
+"""The results of the judge."""
 
 import traceback
 from dataclasses import dataclass, field
@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Verdict:
-    """What the judge found about one function: ``findings`` are lines of text, in the order in which they matter."""
+    """The result for one function; ``findings`` are lines of text, the most important first."""
 
     name: str
     passed: bool = False
     written: bool = True
-    usable: bool = False  # it runs and has the right shapes: one can train with it, right or not
+    usable: bool = (
+        False  # runs and returns the right shapes, so that a model can be trained with it
+    )
     findings: list = field(default_factory=list)
     diagnosis: str = ""
     notes: list = field(default_factory=list)
@@ -22,11 +24,11 @@ class Verdict:
 
 @dataclass
 class Result:
-    """The verdicts about the functions of an exercise.
+    """The verdicts on the functions of an exercise.
 
     Attributes:
         passed: whether all are right.
-        diagnosis: which mistakes were recognized, or how far the answer agrees; empty if it is right.
+        diagnosis: the recognized mistakes, or relations to the correct result; empty if all are right.
     """
 
     exercise: str
@@ -47,10 +49,10 @@ class Result:
 
 
 def describe_error(error, function=None, file=None):
-    """An exception of a learner's code in a few lines: where in their file, and what.
+    """Describe an exception of a learner's code: the line in their file, and the message.
 
     Args:
-        function: whose file it is, or give ``file``.
+        function: a function of the file, or pass ``file``.
     """
     file = file or getattr(getattr(function, "__code__", None), "co_filename", None)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,7 +1,7 @@
 """The process that runs a learner's file: ``python -m tinyattn.learn.worker DIRECTORY``.
 
-The directory holds ``request.json``; the findings are written to ``result.json`` in the same directory. Standard output
-and standard error are the learner's own. The process ends with its parent, whatever the learner's code is doing.
+It reads ``request.json`` in the directory and writes ``result.json``. Standard output and standard error are left to
+the learner's code. The process ends with its parent.
 """
 
 import contextlib
@@ -22,21 +22,21 @@ from .verdict import Verdict, describe_error
 
 
 def main(directory):
-    """Do what ``request.json`` in ``directory`` asks, and write ``result.json``."""
+    """Process ``request.json`` in ``directory``, and write ``result.json``."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     request = json.loads((Path(directory) / "request.json").read_text("utf-8"))
     _limit_processor_time(request["seconds"])
     result = _gradients(request) if request["calls"] else _verdicts(request)
     (Path(directory) / "result.json").write_text(json.dumps(result), "utf-8")
     sys.stdout.flush()
-    os._exit(0)  # threads that the learner's code has started end here
+    os._exit(0)  # also ends threads that the learner's code has started
 
 
 def load(file):
     """The functions and other names of a learner's file, a dict.
 
     Raises:
-        AnswerError: where it cannot be run, in a sentence that says where.
+        AnswerError: if the file raises, with the line.
     """
     specification = importlib.util.spec_from_file_location(f"answer_{Path(file).stem}", file)
     module = importlib.util.module_from_spec(specification)
@@ -95,7 +95,7 @@ def _end_with(parent):
 
 
 def _limit_processor_time(seconds):
-    """Where the system can: it ends what even the thread above cannot, such as a loop inside a C function."""
+    """Limit the CPU time, if the OS can: this also ends a loop inside a C function, unlike the thread above."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
