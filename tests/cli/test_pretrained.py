@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import signal
 
 import pytest
 
@@ -10,8 +11,9 @@ import tinyattn as ta
 from tinyattn.data import BytePairTokenizer
 from tinyattn.data.tokenizers import huggingface_files
 from tinyattn.models import GPT, GPTConfig
+from tinyattn.train import begin, make_config
 
-from .conftest import TEXT
+from .conftest import TEXT, command
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +68,29 @@ def test_a_run_is_finetuned_from_a_folder_and_sampled(call, gpt2, text_file):
     assert call("sample", "run", "--length", 5).status == 0
     assert call("train", "--resume", "run", "--steps", 6).status == 0
     assert call("train", "--from", "run", *words[:-1], "again").status == 0
+
+
+def test_a_run_killed_before_its_first_state_starts_again_from_the_folder(call, gpt2, text_file):
+    options = {"from_": str(gpt2), "data": str(text_file), "steps": 2, "workers": 1}
+    begin(make_config(options, sample_every=0), "run").run.unlock()
+    answer = call("train", "--config", "run/config.json", "--out", "run")
+    assert answer.status == 0 and f"from   {gpt2}" in answer.output
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="SIGKILL is POSIX")
+def test_a_killed_run_is_loaded_and_resumed_without_the_folder(call, folder, text_file, tmp_path):
+    words = ["--steps", 100_000, "--evaluate-every", 1, "--sample-every", 0, "--workers", 1]
+    process = command(
+        "train", "--from", folder, "--data", text_file, "--out", "run", *words, cwd=tmp_path
+    )
+    for _ in range(3):
+        while b"validation " not in process.stdout.readline():
+            assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    shutil.rmtree(folder)
+    assert call("sample", "run", "--length", 5).status == 0
+    assert call("train", "--resume", "run", "--stop-after", 1).status == 0
 
 
 def damage_index(folder):
