@@ -1,1 +1,1 @@
-"""Mutation testing of our own rules and kernels: ``python -m tools.mutants``."""
+"""Mutation testing of the library's rules and kernels: ``python -m tools.mutants``."""

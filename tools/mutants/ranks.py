@@ -5,9 +5,8 @@ import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-TIMEOUT = (
-    2.0  # seconds that a rank waits for a message, so that a missing one does not block the tests
-)
+# Seconds that a rank waits for a message, so that a missing one does not block the tests.
+TIMEOUT = 2.0
 
 
 class World:

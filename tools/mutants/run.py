@@ -27,7 +27,7 @@ class Mutant:
 
     @property
     def key(self):
-        """Identifies a mutant until its line is rewritten."""
+        """The identity of the mutant: the function's name, and the statement before and after."""
         return f"{self.target.name}: {self.change.before}  ->  {self.change.after}"
 
     @property

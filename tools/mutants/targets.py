@@ -31,7 +31,7 @@ def find_targets():
     import_all()
     found = {}
     for name, primitive in sorted(PRIMITIVES.items()):
-        # The module is None where code run by exec() has registered the primitive.
+        # The module is None if code run by exec() registered the primitive.
         if not str(primitive.forward.__module__).startswith("tinyattn."):
             continue
         for vjp in primitive.vjps.values():

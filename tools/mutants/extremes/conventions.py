@@ -119,7 +119,7 @@ CONVENTIONS = [
     Extreme(
         "more removed than there are", "var", [[2.0, 3.0]], 1.0, [[-INF, INF]], INF, {"ddof": 5}
     ),
-    # a number counts as a row of one
+    # a scalar is a row of one element
     *[
         Extreme(
             "a number",
@@ -132,7 +132,7 @@ CONVENTIONS = [
         )
         for shape, axis in (((), 0), ((), -1), ((1,), 0), ((1,), -1))
     ],
-    # flat where it has no slope, in the second order too
+    # zero slopes, to second order too
     Extreme(
         "a constant row",
         "std",
@@ -143,7 +143,7 @@ CONVENTIONS = [
         {"axis": -1},
         bend=([[1.0, 2.0], [3.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]),
     ),
-    # an infinity that is dropped, or not selected, is gone
+    # an infinity that is dropped or not selected has no effect
     Extreme(
         "infinity on the other side",
         "where",

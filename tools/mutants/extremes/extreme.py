@@ -20,7 +20,7 @@ class Extreme:
     parameters: dict = field(default_factory=dict)
     dtypes: tuple = ("float64", "float32")
     tolerance: dict = field(default_factory=lambda: {"float64": 1e-12, "float32": 1e-5})
-    relative: bool = False  # each element has to be right to the tolerance, however small it is
+    relative: bool = False  # whether the tolerance is relative to each element
     bend: tuple = ()  # a direction, and the gradient of the first gradient's product with it
 
     def __str__(self):
@@ -28,7 +28,7 @@ class Extreme:
 
 
 def exact_layer_norm(x, g, eps):
-    """Layer norm and its gradient in extended precision, from the Jacobian written out."""
+    """Layer norm and its gradient in extended precision, from the explicit Jacobian."""
     x, g = x.astype(np.longdouble), g.astype(np.longdouble)
     n = x.shape[-1]
     centered = x - x.sum(-1, keepdims=True) / n
@@ -42,7 +42,7 @@ def exact_layer_norm(x, g, eps):
 
 
 def exact_softmax(x, g):
-    """Softmax and its gradient in extended precision, whose range holds these numbers without a shift."""
+    """Softmax and its gradient in extended precision, in which exp does not overflow without a shift."""
     e = np.exp(x.astype(np.longdouble))
     p = e / e.sum(-1, keepdims=True)
     return p, p * (g - (p * g).sum(-1, keepdims=True))

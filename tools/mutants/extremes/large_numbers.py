@@ -10,7 +10,7 @@ _AHEAD = np.array([0, 2])  # the likeliest class of each row
 
 
 def _sure(distance, dtype):
-    """What softmax and its relatives give where one score is ahead by ``distance``, by sums in which little cancels."""
+    """Exact results of softmax and related functions if one score exceeds the others by ``distance``."""
     x = np.array([[distance, 0.0, 0.5], [-0.5, 0.25, distance]])
     g = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
     p, _ = exact_softmax(x, g)
@@ -33,7 +33,7 @@ def _sure(distance, dtype):
 
 
 def _less_one(p):
-    """The probabilities ``p``, that of the likeliest class less 1."""
+    """The probabilities ``p``, minus 1 for the likeliest class."""
     result, row = p.copy(), np.arange(len(p))
     result[row, _AHEAD] = 0
     result[row, _AHEAD] = -result.sum(-1)
@@ -223,7 +223,7 @@ LARGE_NUMBERS = [
         {"approximate": "none"},
         tolerance={"float64": 1e-12, "float32": 1e-7},
     ),
-    # attention that neither exp nor a product of float32 could hold without care
+    # attention whose scores or their exponentials overflow float32
     Extreme(
         "huge scores",
         "attention",
