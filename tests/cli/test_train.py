@@ -35,6 +35,30 @@ def test_a_run_prints_its_progress_and_the_command_that_samples_from_it(call, te
     }
 
 
+@pytest.mark.parametrize(
+    "kind, title, unit",
+    [
+        ("bytes", "984 characters, 984 bytes (256 distinct), 885 for training", "byte"),
+        ("bpe", r"984 characters, \d+ tokens \(280 distinct\), \d+ for training", "token"),
+    ],
+)
+def test_losses_of_other_tokens_are_in_bits_per_character_too(call, text_file, kind, title, unit):
+    size = []
+    if kind == "bpe":
+        pytest.importorskip("tokenizers")
+        size = ["--vocabulary-size", 280]
+    answer = call("train", "--data", text_file, "--tokenizer", kind, *size, "--steps", 2, *TINY)
+    assert answer.status == 0, answer.error
+    assert re.search(title if kind == "bpe" else re.escape(title), answer.output)
+    assert re.search(r"validation \d\.\d+, \d\.\d+ bits/char \(best\)", answer.output)
+    last = rf"best validation loss \d\.\d+ nats per {unit} \(\d\.\d+ bits per character\) at step 2"
+    assert re.search(last, answer.output)
+    run = "runs/text-fast"
+    assert call("sample", run, "--prompt", "注意 ", "--length", 5).output.startswith("注意 ")
+    assert call("gradcheck", run).status == 0
+    assert call("explore", run, "--text", "naïve", "-o", "page.html").status == 0
+
+
 def test_options_override_a_file_and_a_file_overrides_the_preset(
     call, trained, text_file, tmp_path
 ):

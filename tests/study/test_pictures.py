@@ -56,6 +56,11 @@ def test_a_loss_curve_is_drawn_from_metrics(tmp_path):
     axes = ta.study.loss_curve(tmp_path).figure.axes[0]
     assert axes.lines[0].get_ydata().tolist() == [line["loss"] for line in lines]
     assert axes.lines[1].get_xdata().tolist() == [0, 5]
+    assert axes.get_ylabel() == "loss (nats per token)"
+    (tmp_path / "vocab.json").write_text('{"tokenizer": "bytes"}')
+    for run in (tmp_path, tmp_path / "metrics.jsonl"):
+        axes = ta.study.loss_curve(run).figure.axes[0]
+        assert axes.get_ylabel() == "loss (nats per byte)"
     with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
         ta.study.loss_curve(tmp_path / "none")
 

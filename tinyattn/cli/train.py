@@ -58,7 +58,7 @@ def add_to(app):
         model: Annotated[ModelOptions, options("Model")] = ModelOptions(),  # noqa: B008
         optimizer: Annotated[OptimizerOptions, options("Optimizer")] = OptimizerOptions(),  # noqa: B008
     ):
-        """Train a small character-level language model; about a minute with the defaults.
+        """Train a small language model on characters, bytes or byte pairs; about a minute with the defaults.
 
         Command-line options override the file given with --config, which overrides the preset.
         """

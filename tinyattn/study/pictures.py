@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data import InputError
 from .heads import BEHAVIORS, cutoffs, even_shares, kind_of, measure_heads
 from .observation import observe
 from .page import softmax_rows
@@ -253,6 +254,10 @@ def loss_curve(run):
             f"there is no {file}: give the directory of a run, or its metrics.jsonl"
         )
     lines = RunDirectory(path).read_metrics() if path.is_dir() else read_metrics(file)
+    try:
+        unit = RunDirectory(file.parent).vocabulary().unit
+    except InputError:  # a file of metrics without its run
+        unit = "token"
     figure = _figure((6.4, 3.8))
     axes = figure.subplots()
     for quantity, name, style in [
@@ -262,7 +267,7 @@ def loss_curve(run):
         points = [(line["step"], line[quantity]) for line in lines if quantity in line]
         if points:
             axes.plot(*zip(*points), label=name, **style)
-    axes.set(xlabel="step", ylabel="loss (nats per character)")
+    axes.set(xlabel="step", ylabel=f"loss (nats per {unit})")
     axes.grid(alpha=0.25)
     if axes.lines:
         axes.legend(frameon=False)
