@@ -6,6 +6,7 @@ Losses are measured on the complete validation split; times include the startup 
 
 import importlib.util
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -60,8 +61,14 @@ def run(quick=False):
     for name, values in measured.items():
         seconds = statistics.median(one for one, _ in values)
         loss = statistics.median(one for _, one in values)
-        results[name] = {"seconds": seconds, "validation_loss": loss, "ratio": own / seconds}
-        rows.append([name, seconds, loss, own / seconds])
-    header = ["", "seconds", "validation loss", "ratio"]
+        bits = loss / math.log(2)
+        results[name] = {
+            "seconds": seconds,
+            "validation_loss": loss,
+            "bits_per_character": bits,
+            "ratio": own / seconds,
+        }
+        rows.append([name, seconds, loss, bits, own / seconds])
+    header = ["", "seconds", "validation loss, nats per character", "bits per character", "ratio"]
     print_table("complete programs; ratio: tinyattn's time divided by the program's", header, rows)
     return {"results": results}
