@@ -11,10 +11,13 @@ def close(one, other, tolerance=1e-4):
     """
     if one.shape != other.shape:
         return False
-    scale = np.max(np.abs(other[np.isfinite(other)]), initial=0.0)
-    return bool(
-        np.allclose(one, other, rtol=tolerance, atol=tolerance * scale + 1e-12, equal_nan=True)
-    )
+    # As np.allclose, in half the time: a diagnosis compares thousands of small arrays.
+    finite = np.isfinite(other)
+    size = np.abs(other)
+    scale = np.max(size, initial=0.0, where=finite)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        near = finite & (np.abs(one - other) <= tolerance * (size + scale) + 1e-12)
+    return bool(np.all(near | (one == other) | (np.isnan(one) & np.isnan(other))))
 
 
 def constant_factor(position, samples):
