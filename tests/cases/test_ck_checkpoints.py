@@ -32,6 +32,7 @@ def test_CK_01_a_full_disk_half_way_leaves_the_old_checkpoint(run, monkeypatch):
 
     def half(path, content):
         with open(path, "wb") as file:
+            content = bytes(content)
             file.write(content[: len(content) // 2])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

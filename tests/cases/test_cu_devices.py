@@ -11,7 +11,7 @@ import tinyattn as ta
 from tinyattn.backend import Random, use_random
 from tinyattn.data import Batches
 from tinyattn.sampling import generate
-from tinyattn.train.storage.arrays import arrays_from_bytes, arrays_to_bytes
+from tinyattn.train.storage.arrays import SavedArrays, arrays_from_bytes
 
 CONFIG = ta.models.GPTConfig.gpt2(
     vocabulary_size=11, block_size=8, layers=2, heads=2, dim=8, dropout=0.25, positions="rotary"
@@ -132,7 +132,7 @@ def test_CU_07_a_checkpoint_of_one_device_is_loaded_on_any_other(device):
     model = make_model(device, seed=1)
     state = model.state_dict()
     assert all(type(array) is np.ndarray for array in state.values())
-    stored = arrays_from_bytes(arrays_to_bytes(state))
+    stored = arrays_from_bytes(bytes(SavedArrays(state)))
     for there, back in (("cpu", device), ("strict", device), (device, "cpu")):
         other = make_model(there, seed=2)
         other.load_state_dict(stored)

@@ -70,7 +70,7 @@ class GPT(Transformer):
         """Load a GPT-2 from a folder in the format of Hugging Face; in eval mode.
 
         The folder has ``config.json`` and ``model.safetensors``, or several such files with an index. The weights are
-        mapped, not copied: see ``models/huggingface/safetensors_file.py``. A change to them stays in memory.
+        mapped, not copied: see ``data/safetensors_file.py``. A change to them stays in memory.
 
         Args:
             folder: a path.

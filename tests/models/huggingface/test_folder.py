@@ -8,8 +8,8 @@ import pytest
 
 import tinyattn as ta
 from tinyattn.data import InputError
+from tinyattn.data.safetensors_file import map_tensors, write_tensors
 from tinyattn.models import GPT, GPTConfig
-from tinyattn.models.huggingface.safetensors_file import map_tensors, write_tensors
 
 SMALL = {"vocabulary_size": 11, "block_size": 8, "layers": 2, "heads": 2, "dim": 8}
 

@@ -7,8 +7,8 @@ import pytest
 
 from tinyattn.train.storage.arrays import (
     DamagedFileError,
+    SavedArrays,
     arrays_from_bytes,
-    arrays_to_bytes,
     digest_of_arrays,
 )
 
@@ -25,7 +25,7 @@ def test_shapes_dtypes_and_values_round_trip_for_any_memory_layout(random):
         "swapped": np.arange(5, dtype=">f4"),
         "flags": np.array([True, False]),
     }
-    loaded = arrays_from_bytes(arrays_to_bytes(arrays))
+    loaded = arrays_from_bytes(bytes(SavedArrays(arrays)))
     assert loaded.keys() == arrays.keys()
     for name, array in arrays.items():
         assert loaded[name].shape == array.shape, name
@@ -36,18 +36,18 @@ def test_shapes_dtypes_and_values_round_trip_for_any_memory_layout(random):
 @pytest.mark.parametrize("value", [None, object(), lambda: 0, "text", [None, 1.0]])
 def test_a_value_that_is_not_an_array_of_numbers_is_an_error(value):
     with pytest.raises(TypeError, match="cannot save 'odd'"):
-        arrays_to_bytes({"fine": np.zeros(3), "odd": value})
+        bytes(SavedArrays({"fine": np.zeros(3), "odd": value}))
 
 
 def test_every_truncation_is_detected(random):
-    content = arrays_to_bytes({"w": random.normal(size=(2, 3)), "b": random.normal(size=3)})
+    content = bytes(SavedArrays({"w": random.normal(size=(2, 3)), "b": random.normal(size=3)}))
     for length in range(len(content)):
         with pytest.raises(DamagedFileError, match=r"file\.x is damaged"):
             arrays_from_bytes(content[:length], "file.x")
 
 
 def test_every_flipped_bit_is_detected(random):
-    content = arrays_to_bytes({"w": random.normal(size=(2, 2)), "b": random.normal(size=1)})
+    content = bytes(SavedArrays({"w": random.normal(size=(2, 2)), "b": random.normal(size=1)}))
     for position in range(len(content)):
         flipped = bytearray(content)
         flipped[position] ^= 1 << random.integers(8)
@@ -56,8 +56,8 @@ def test_every_flipped_bit_is_detected(random):
 
 
 def test_the_same_arrays_give_the_same_bytes():
-    first = arrays_to_bytes({"a": np.zeros(2), "b": np.ones(3)})
-    second = arrays_to_bytes({"b": np.ones(3), "a": np.zeros(2)})
+    first = bytes(SavedArrays({"a": np.zeros(2), "b": np.ones(3)}))
+    second = bytes(SavedArrays({"b": np.ones(3), "a": np.zeros(2)}))
     assert first == second
 
 
@@ -85,7 +85,7 @@ def with_header(content, change):
     ],
 )
 def test_a_foreign_header_is_rejected(change):
-    content = arrays_to_bytes({"w": np.zeros(3)})
+    content = bytes(SavedArrays({"w": np.zeros(3)}))
     with pytest.raises(DamagedFileError, match=r"file\.x is damaged"):
         arrays_from_bytes(with_header(content, change), "file.x")
 
@@ -93,11 +93,11 @@ def test_a_foreign_header_is_rejected(change):
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_arrays_are_rejected(dtype):
     with pytest.raises(TypeError, match=f"cannot save 'w': .*{dtype}"):
-        arrays_to_bytes({"w": np.zeros(3, dtype)})
+        bytes(SavedArrays({"w": np.zeros(3, dtype)}))
 
 
 def test_arrays_of_another_state_are_rejected():
-    content, other = arrays_to_bytes({"w": np.zeros(3)}), arrays_to_bytes({"w": np.ones(3)})
+    content, other = bytes(SavedArrays({"w": np.zeros(3)})), bytes(SavedArrays({"w": np.ones(3)}))
     digest = digest_of_arrays(content)
     arrays_from_bytes(content, "file.x", digest=digest)
     with pytest.raises(DamagedFileError, match=r"file\.x belongs to another state"):

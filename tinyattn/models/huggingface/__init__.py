@@ -1,7 +1,7 @@
 """GPT-2 in the format of Hugging Face: a folder with ``config.json`` and ``model.safetensors``.
 
 ``GPT.from_pretrained`` and ``GPT.save_pretrained`` read and write it; PyTorch is not needed. The parts: ``settings``
-converts ``config.json``, ``layout`` names the tensors, ``safetensors_file`` maps them, ``folder`` puts them together.
+converts ``config.json``, ``layout`` names the tensors, ``folder`` reads and writes them.
 
 Source of the format: the documentation and the classes ``GPT2Config`` and ``GPT2LMHeadModel`` of ``transformers``.
 """

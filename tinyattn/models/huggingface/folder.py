@@ -10,11 +10,11 @@ from ...backend import get_backend
 from ...data.atomic import write_atomic
 from ...data.errors import InputError
 from ...data.json_text import parse_json
+from ...data.safetensors_file import map_tensors, write_tensors
 from ...nn.parameter import without_memory
 from ...nn.placement import adopt
 from ..gpt import GPT
 from .layout import EMBEDDING, HEAD, IGNORED, PREFIX, layout
-from .safetensors_file import map_tensors, write_tensors
 from .settings import from_settings, to_settings
 
 CONFIG = "config.json"

@@ -10,38 +10,42 @@ import json
 import numpy as np
 
 from ...data import InputError
+from ...data.safetensors_file import TensorContent, array_bytes
 from .digests import DIGEST
 from .errors import DamagedFileError
 
 
-def arrays_to_bytes(arrays):
-    """Serialize ``arrays``, a dict of name to array, to the bytes of a safetensors file.
+class SavedArrays(TensorContent):
+    """The content of a safetensors file with named arrays and their digest: see ``TensorContent``.
 
     Shapes and dtypes are kept; elements are stored in C order, whatever the strides.
 
     Args:
-        arrays: NumPy arrays, numbers, or nested lists of numbers.
+        arrays: dict of name to NumPy array, number, or nested list of numbers.
+
+    Attributes:
+        digest: as ``digest_of_arrays``.
 
     Raises:
         TypeError: if a name is not a string or a value is not an array of real numbers.
 
-    >>> content = arrays_to_bytes({"w": np.array([[1, 2], [3, 4]]).T})
+    >>> content = bytes(SavedArrays({"w": np.array([[1, 2], [3, 4]]).T}))
     >>> arrays_from_bytes(content)["w"].tolist()
     [[1, 3], [2, 4]]
     """
-    from safetensors.numpy import save
 
-    ordered = {}
-    for name in sorted(arrays, key=_require_string):
-        array = np.asarray(arrays[name])
-        if array.dtype.kind not in "biuf":
-            raise TypeError(
-                f"cannot save {name!r}: expected an array of real numbers, "
-                f"given {type(arrays[name]).__name__} of dtype {array.dtype}"
-            )
-        # safetensors ignores strides, and np.ascontiguousarray would make a 0-d array 1-d.
-        ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
-    return save(ordered, metadata={DIGEST: _digest(ordered)})
+    def __init__(self, arrays):
+        ordered = {}
+        for name in sorted(arrays, key=_require_string):
+            array = np.asarray(arrays[name])
+            if array.dtype.kind not in "biuf":
+                raise TypeError(
+                    f"cannot save {name!r}: expected an array of real numbers, "
+                    f"given {type(arrays[name]).__name__} of dtype {array.dtype}"
+                )
+            ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+        self.digest = _digest(ordered)
+        super().__init__(ordered, {DIGEST: self.digest})
 
 
 def _require_string(name):
@@ -51,7 +55,7 @@ def _require_string(name):
 
 
 def arrays_from_bytes(content, name="the checkpoint", advice="take another copy", digest=None):
-    """The arrays in the bytes that ``arrays_to_bytes`` returned, verified against their digest.
+    """The arrays in the bytes of ``SavedArrays``, verified against their digest.
 
     Args:
         content: bytes of a safetensors file.
@@ -87,7 +91,7 @@ def arrays_from_bytes(content, name="the checkpoint", advice="take another copy"
 
 
 def digest_of_arrays(content):
-    """The digest in the metadata of ``content``, bytes from ``arrays_to_bytes``."""
+    """The digest in the metadata of ``content``, bytes of ``SavedArrays``."""
     header_length = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + header_length])["__metadata__"][DIGEST]
 
@@ -97,7 +101,7 @@ def _digest(arrays):
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.tobytes())
+        digest.update(array_bytes(array))
     return digest.hexdigest()
 
 

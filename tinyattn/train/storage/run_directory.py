@@ -32,7 +32,7 @@ from ...data.tokenizers import parse_tokenizer
 from ...error_messages import shortened
 from ...models.huggingface import is_folder
 from ..config import config_to_json, make_config, options_from_json
-from .arrays import arrays_from_bytes, arrays_to_bytes
+from .arrays import SavedArrays, arrays_from_bytes
 from .digests import add_digest, verify_digest
 from .errors import DamagedFileError, RunWarning
 from .lock import DirectoryLock
@@ -360,7 +360,7 @@ class RunDirectory:
         self.update_path()
         path = self.snapshot_path(step)
         path.parent.mkdir(exist_ok=True)
-        write_atomic(path, arrays_to_bytes(model))
+        write_atomic(path, SavedArrays(model))
 
     def snapshot_steps(self):
         """The steps of all snapshots, in order."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...data.json_text import parse_json
 from ..config import current_names, flatten, identity_of, option
-from .arrays import arrays_to_bytes, digest_of_arrays
+from .arrays import SavedArrays
 from .digests import add_digest, verify_digest
 from .errors import DamagedFileError
 
@@ -50,8 +50,8 @@ def run_manifest(config, vocabulary):
 
 def state_files(model, optimizer, values, manifest):
     """The files of a state, a dict of name to content; arguments as for ``RunDirectory.write_states``."""
-    files = {MODEL: arrays_to_bytes(model), OPTIMIZER: arrays_to_bytes(optimizer)}
-    digests = {name: digest_of_arrays(content) for name, content in files.items()}
+    files = {MODEL: SavedArrays(model), OPTIMIZER: SavedArrays(optimizer)}
+    digests = {name: content.digest for name, content in files.items()}
     json.dumps(values, allow_nan=False)  # raises for values that are not JSON
     values = add_digest({**values, MANIFEST: {**manifest, **digests}})
     return {**files, STATE: json.dumps(values, indent=1) + "\n"}

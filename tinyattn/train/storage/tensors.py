@@ -7,7 +7,7 @@ from pathlib import Path
 from ...autograd import Tensor, tensor
 from ...backend import backend_of, host_array, is_array
 from ...data.atomic import write_atomic
-from .arrays import arrays_from_bytes, arrays_to_bytes
+from .arrays import SavedArrays, arrays_from_bytes
 from .digests import DIGEST
 from .errors import DamagedFileError
 
@@ -47,7 +47,7 @@ def save(state, path):
             )
         value = value._data if isinstance(value, Tensor) else value
         arrays[name] = host_array(backend_of(value).to_host(value) if is_array(value) else value)
-    write_atomic(path, arrays_to_bytes(arrays))
+    write_atomic(path, SavedArrays(arrays))
 
 
 def load(path, device=None):

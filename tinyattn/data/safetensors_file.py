@@ -3,9 +3,10 @@
 A file is: the length of the header (8 bytes, little-endian), the header (JSON: name to dtype, shape and the offsets of
 the first byte and the byte after the last), and the bytes of the tensors, one after the other without gaps.
 
-Trade-offs: the library ``safetensors``, which saves runs, copies every tensor to NumPy. A mapped file costs no time and
-no memory until a page is read, and all processes share it. Writes to a mapped array stay in this process
-(copy-on-write). The file must not be truncated while it is mapped; replacing it by another is safe.
+Trade-offs: the library ``safetensors`` copies every tensor when it reads, and all tensors into one string when it
+writes. A mapped file costs no time and no memory until a page is read, and all processes share it. Writes to a mapped
+array stay in this process (copy-on-write). The file must not be truncated while it is mapped; replacing it by another
+is safe.
 
 Source: the description of the format in the repository of ``safetensors``.
 """
@@ -16,12 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.atomic import write_atomic
-from ...data.errors import InputError
-from ...data.json_text import parse_json
+from .atomic import write_atomic
+from .errors import InputError
+from .json_text import parse_json
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # NumPy has no bfloat16
-OTHER_DTYPES = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4, "I64": 8}
+OTHER_DTYPES = {
+    **{"BOOL": "?", "I8": "i1", "U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4"},
+    **{"I64": "<i8", "U64": "<u8"},
+}
 LONGEST_HEADER = 100_000_000  # bytes, the limit of the format
 ALIGNMENT = 8  # bytes; the header is padded with spaces
 
@@ -88,7 +92,8 @@ def _parse_header(path, header, size):
     if not isinstance(values, dict):
         raise _damaged(path, "its header is not a JSON object")
     values.pop("__metadata__", None)
-    tensors, itemsizes = {}, {k: np.dtype(v).itemsize for k, v in DTYPES.items()} | OTHER_DTYPES
+    tensors = {}
+    itemsizes = {k: np.dtype(v).itemsize for k, v in (DTYPES | OTHER_DTYPES).items()}
     for name, value in values.items():
         try:
             kind, shape = value["dtype"], value["shape"]
@@ -116,35 +121,64 @@ def _damaged(path, why):
     return InputError(f"{path} is damaged or not a safetensors file: {why}")
 
 
+class TensorContent:
+    """The content of a safetensors file, an iterable of its pieces: the header, and the bytes of each tensor.
+
+    It can be iterated over several times. Arrays in C order are not copied, and must not change.
+
+    Args:
+        arrays: dict of name to an array of real numbers, or to a function without arguments that returns one, for
+            arrays that should not all be in memory at once; the function is called twice.
+        metadata: dict of string to string, stored in the header.
+
+    >>> content = TensorContent({"x": np.ones(2)}, {})
+    >>> [len(piece) for piece in content]
+    [88, 16]
+    """
+
+    def __init__(self, arrays, metadata):
+        kinds = {np.dtype(v): k for k, v in (DTYPES | OTHER_DTYPES).items() if k != "BF16"}
+        header, end = {"__metadata__": metadata}, 0
+        for name, array in arrays.items():
+            array = _evaluated(array)
+            begin, end = end, end + array.nbytes
+            header[name] = {
+                "dtype": kinds[array.dtype.newbyteorder("<")],
+                "shape": list(array.shape),
+                "data_offsets": [begin, end],
+            }
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % ALIGNMENT)
+        self._arrays = arrays
+        self._header = len(text).to_bytes(8, "little") + text
+
+    def __iter__(self):
+        yield self._header
+        for array in self._arrays.values():
+            yield array_bytes(_evaluated(array))
+
+    def __bytes__(self):
+        return b"".join(self)
+
+
+def array_bytes(array):
+    """The elements of an array in C order and little-endian, a uint8 array; a view where possible.
+
+    >>> array_bytes(np.array([[1, 2]], ">u2")).tolist()
+    [1, 0, 2, 0]
+    """
+    array = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+    return array.reshape(-1).view(np.uint8)
+
+
 def write_tensors(path, arrays):
     """Write arrays to a safetensors file, atomically.
 
     Args:
         path: the file.
-        arrays: dict of name to an array of float64, float32 or float16, or to a function without arguments that returns
-            one, for arrays that should not all be in memory at once; it is called twice.
+        arrays: as for ``TensorContent``.
     """
-    kinds = {np.dtype(value): kind for kind, value in DTYPES.items()}
-    header, end = {"__metadata__": {"format": "pt"}}, 0  # transformers requires this entry
-    for name, array in arrays.items():
-        array = _evaluated(array)
-        begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": kinds[array.dtype.newbyteorder("<")],
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % ALIGNMENT)
-
-    def pieces():
-        yield len(text).to_bytes(8, "little")
-        yield text
-        for array in arrays.values():
-            array = _evaluated(array)
-            yield np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data
-
-    write_atomic(path, pieces())
+    write_atomic(path, TensorContent(arrays, {"format": "pt"}))  # transformers requires this entry
 
 
 def _evaluated(array):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import InputError
-from tinyattn.models.huggingface.safetensors_file import map_tensors, write_tensors
+from tinyattn.data.safetensors_file import map_tensors, write_tensors
 
 
 def write_raw(path, header, content=b""):
