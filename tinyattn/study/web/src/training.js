@@ -16,7 +16,7 @@ export function mountTraining({ page }) {
   if (page.curve.length > 1) {
     const holder = element("div", { class: "chart" });
     const last = page.curve.findLast((one) => one.val_loss !== null);
-    const caption = `Loss in nats per character over ${page.curve.at(-1).step} steps: training and validation` + (last ? ` (finally ${number(last.val_loss)}).` : ".");
+    const caption = `Loss in nats per ${page.unit} over ${page.curve.at(-1).step} steps: training and validation` + (last ? ` (finally ${number(last.val_loss)}).` : ".");
     figures.append(element("figure", {}, holder, legendOf([["train", "training"], ["val", "validation"]]), element("figcaption", {}, caption)));
     drawings.push([holder, (state) => drawCurve(holder, page, state)]);
   } else {
@@ -73,7 +73,7 @@ function drawCurve(holder, page, state) {
   const values = page.curve.flatMap((one) => [one.loss, one.val_loss]).filter((value) => value !== null);
   const x = scaleLinear([0, page.curve.at(-1).step], [MARGIN.left, right]);
   const y = scaleLinear([Math.min(...values), Math.max(...values)], [bottom, MARGIN.top + 8]).nice();
-  axes(svg, axisBottom(x).ticks(6), axisLeft(y).ticks(6), bottom, "step", "nats per character");
+  axes(svg, axisBottom(x).ticks(6), axisLeft(y).ticks(6), bottom, "step", `nats per ${page.unit}`);
   for (const [name, field] of [["train", "loss"], ["val", "val_loss"]]) {
     const points = page.curve.filter((one) => one[field] !== null);
     svg.append("path").attr("class", "line " + name).attr("d", line((one) => x(one.step), (one) => y(one[field]))(points));
