@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import multiprocessing
+import os
+import time
 import warnings
 
 import numpy as np
@@ -134,6 +136,16 @@ def test_processes_that_encode_at_once_have_the_same_ids(folder):
         results = list(pool.map(load_in_process, range(8)))
     assert all(ids == results[0] for ids in results)
     assert [path.suffix for path in folder.iterdir()] == [".ids"]
+
+
+def test_temporary_files_of_killed_processes_are_removed_after_a_day(folder):
+    folder.mkdir()
+    old, new, other = (folder / name for name in (".a.ids.1.new", ".b.ids.2.new", ".c.txt.3.new"))
+    for path, age in ((old, 90_000), (new, 80_000), (other, 90_000)):
+        path.write_bytes(b"")
+        os.utime(path, (time.time() - age,) * 2)
+    load()
+    assert not old.exists() and new.exists() and other.exists()
 
 
 def test_a_stopped_encoding_leaves_no_file(folder):

@@ -9,9 +9,11 @@ Trade-offs. The ids are hashed each time a file is opened, at about 1 GB/s, so t
 Mapped ids need no memory of their own: the system reads the pages that batches touch, and may drop them again.
 """
 
+import contextlib
 import hashlib
 import json
 import mmap
+import time
 import warnings
 
 import numpy as np
@@ -23,6 +25,7 @@ from .json_text import digest_of, parse_json
 
 LONG = 2_000_000  # characters; a shorter text is encoded in a few seconds at most
 RECORD = 512  # bytes at the end of a file, padded with spaces
+DAY = 86_400  # seconds
 
 
 def encoded_parts(parts, tokenizer, text_digest, watch=None):
@@ -59,6 +62,7 @@ def encoded_parts(parts, tokenizer, text_digest, watch=None):
             except ValueError as error:
                 _warn(f"{path} is damaged ({error}): the text is encoded again")
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path.parent)
         write_atomic(path, _content(parts, tokenizer, key, watch))
         return _mapped(path, key)
     except OSError as error:
@@ -67,6 +71,14 @@ def encoded_parts(parts, tokenizer, text_digest, watch=None):
             f"set TINYATTN_CACHE in the environment to another directory"
         )
     return _in_memory(parts, tokenizer, watch)
+
+
+def _remove_leftovers(folder):
+    """Remove the temporary files of killed processes: those that nothing was written to for a day."""
+    for path in folder.glob(".*.ids.*.new"):
+        with contextlib.suppress(OSError):  # another process has removed it
+            if time.time() - path.stat().st_mtime > DAY:
+                path.unlink()
 
 
 def _in_memory(parts, tokenizer, watch):

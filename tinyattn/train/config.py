@@ -101,8 +101,8 @@ class RunOptions:
     shakespeare (downloaded)."""
 
     tokenizer: Literal["characters", "bytes", "bpe"] = "characters"
-    """Tokens: characters; bytes, 256 for text in any script; or bpe, frequent sequences of bytes, learned from the text
-    (needs the tokenizers library)."""
+    """Tokens: characters; bytes, 256 for text in any script; or bpe, frequent sequences of bytes, learned from the
+    training part of the text (needs the tokenizers library)."""
 
     vocabulary_size: Count | None = None
     """Largest number of tokens of --tokenizer bpe, at least 257; 1024 by default [tokens]."""
