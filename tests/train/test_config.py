@@ -14,13 +14,13 @@ from tinyattn.train.build import MODELS, build_model
 from tinyattn.train.config import (
     FORMER_NAMES,
     GROUPS,
-    PRESETS,
     config_to_json,
     flatten,
     make_config,
     options_from_json,
 )
 from tinyattn.train.loading import make_model
+from tinyattn.train.presets import PRESETS
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "finetune"])

@@ -2,7 +2,7 @@
 
 The command line, its help, configuration files and a run's ``config.json`` are generated from these dataclasses. The
 docstring of a field is its help, the word in brackets at its end the unit. The defaults are the preset ``fast``; the
-other presets are differences from it.
+other presets (``presets.py``) are differences from it.
 """
 
 import contextlib
@@ -32,6 +32,7 @@ from ..ranges import (
     as_float,
     check_ranges,
 )
+from .presets import PRESETS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class OptimizerOptions:
     """Gradient clipping: largest norm of all gradients together; 0: no clipping [norm]."""
 
     freeze: str | None = None
-    """Parameters that are not trained: names with *, separated by commas, such as "embedding.*,blocks.0.*"."""
+    """Parameters that are not trained: patterns of names, separated by commas, such as `embedding.*,blocks.0.*`."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class RunOptions:
     """Largest number of tokens of --tokenizer bpe, at least 257; 1024 by default [tokens]."""
 
     preset: Literal["fast", "gpt2-shaped", "finetune", "nanogpt-cpu", "nanogpt-gpu"] = "fast"
-    """Preset that the other defaults come from; finetune with --from."""
+    """Preset that the other defaults come from; with --from, finetune by default."""
 
     from_: PathText | None = None
     """Start from a trained model instead of random weights, with its tokenizer: the folder of a GPT-2, or a run
@@ -189,54 +190,6 @@ CHANGEABLE = (
 )
 
 GROUPS = {"run": RunOptions, "architecture": ModelOptions, "optimization": OptimizerOptions}
-
-_NANOGPT = {
-    # nanoGPT's config/train_shakespeare_char.py and the defaults of its train.py.
-    "positions": "learned",
-    "activation": "gelu",
-    "qk_norm": False,
-    "optimizer": "adamw",
-    "learning_rate": 1e-3,
-    "decay": "cosine",
-    "decay_share": 1.0,
-    "final_share": 0.1,
-    "warmup_steps": 100,
-    "evaluate_every": 250,
-    "sample_every": 500,
-}
-PRESETS = {
-    "fast": {},
-    # A model that GPT-2's architecture can express: tinyattn export.
-    "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bias": True},
-    # nanoGPT's config/finetune_shakespeare.py and the defaults of its train.py, with a batch for 2 cores. Its step has
-    # 64 times as many tokens.
-    "finetune": {
-        "optimizer": "adamw",
-        "learning_rate": 3e-5,
-        "decay": "none",
-        "warmup_steps": 0,
-        "beta2": 0.95,
-        "steps": 100,
-        "batch_size": 4,
-        "block_size": 128,
-        "evaluate_every": 25,
-        "evaluate_characters": 16_384,
-        "sample_every": 50,
-        "sample_length": 100,
-    },
-    # The recipe of its README for a laptop without a GPU.
-    "nanogpt-cpu": {**_NANOGPT, "steps": 2000},
-    "nanogpt-gpu": {
-        **_NANOGPT,
-        "steps": 5000,
-        "batch_size": 64,
-        "layers": 6,
-        "heads": 6,
-        "dim": 384,
-        "block_size": 256,
-        "dropout": 0.2,
-    },
-}
 
 
 def describe_presets():
