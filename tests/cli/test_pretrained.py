@@ -43,6 +43,22 @@ def test_a_folder_is_sampled(call, gpt2):
     assert call(*words, 40).status == 0, "beyond the context of 16 tokens"
 
 
+def test_text_ends_at_gpt2s_end_of_text_token(call, folder):
+    values = json.loads((folder / "tokenizer.json").read_text())["model"]
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in values["merges"]]
+    (folder / "tokenizer.json").unlink()
+    vocabulary = {**values["vocab"], "<|endoftext|>": 280}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n")
+    model = GPT(GPTConfig.gpt2(vocabulary_size=281, block_size=16, layers=1, heads=1, dim=4))
+    model.norm.weight.data[...] = 0  # the logits are the embedding times the bias
+    model.norm.bias.data[...] = 1
+    model.embedding.weight.data[280] = 9
+    model.save_pretrained(folder)
+    assert call("sample", folder, "--prompt", "the dog", "--length", 9).output == "the dog\n"
+    assert call("sample", folder, "--length", 9).output == "\n"
+
+
 def test_a_text_beyond_a_long_context_is_announced_in_a_sentence(call, folder):
     config = json.loads((folder / "config.json").read_text())
     config["n_positions"] = 300

@@ -88,7 +88,7 @@ class GPT(Transformer):
         """
         from .huggingface import load
 
-        return load(folder, dtype=dtype, device=device, **changes)
+        return load(cls, folder, dtype=dtype, device=device, **changes)
 
     def save_pretrained(self, folder, end_of_text=None):
         """Save the model to a folder that ``from_pretrained``, and the GPT-2 of ``transformers``, can load.

@@ -61,6 +61,13 @@ def test_a_loaded_model_computes_on_every_device(device, folder):
     np.testing.assert_allclose(model([[1, 2, 3]]).numpy(), expected, rtol=1e-12)
 
 
+def test_a_subclass_is_loaded_as_itself(folder):
+    class Own(GPT):
+        pass
+
+    assert type(Own.from_pretrained(folder)) is Own
+
+
 def test_loading_leaves_the_random_stream_alone(folder):
     ta.manual_seed(3)
     expected = ta.randn(2).tolist()

@@ -13,7 +13,6 @@ from ...data.json_text import parse_json
 from ...data.safetensors_file import map_tensors, write_tensors
 from ...nn.parameter import without_memory
 from ...nn.placement import adopt
-from ..gpt import GPT
 from .layout import EMBEDDING, HEAD, IGNORED, PREFIX, layout
 from .settings import from_settings, to_settings
 
@@ -24,12 +23,12 @@ UNREAD = ("pytorch_model*.bin", "tf_model.h5", "flax_model.msgpack", "*.ckpt")
 MOST_NAMED = 4  # tensors that an error message names
 
 
-def load(folder, *, dtype=None, device=None, **changes):
-    """Implements ``GPT.from_pretrained``."""
+def load(model_class, folder, *, dtype=None, device=None, **changes):
+    """Implements ``GPT.from_pretrained`` for ``GPT`` or a subclass."""
     config = read_settings(folder, **changes)
     arrays = read_arrays(folder, config.block_size)
     with without_memory():
-        model = GPT(config)
+        model = model_class(config)
     is_double = any(array.dtype == np.float64 for array in arrays.values())
     stored = np.float64 if is_double else np.float32
     for name, parameter in model.named_parameters():
