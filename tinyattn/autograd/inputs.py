@@ -27,18 +27,22 @@ def plain_input(value):
     return value
 
 
-def in_common_dtype(inputs):
+def in_common_dtype(inputs, differentiable=lambda position: True):
     """``inputs`` with floating-point tensors and arrays of different dtypes converted to their common dtype.
 
     It is NumPy's: the widest. An operation is then as accurate as its widest input in every intermediate result, and
-    the conversions, which are recorded, return gradients in the dtypes of the inputs.
+    the conversions, which are recorded, return gradients in the dtypes of the inputs. Inputs at positions that are not
+    ``differentiable``, such as token ids, stay as they are: errors name the dtype that the caller gave.
 
     >>> import tinyattn as ta
     >>> [x.dtype.name for x in in_common_dtype([ta.tensor([1.0]), ta.tensor([1.0], dtype="float64"), None]) if x]
     ['float64', 'float64']
     """
     of = [
-        None if isinstance(value, np.generic) else getattr(value, "dtype", None) for value in inputs
+        None
+        if isinstance(value, np.generic) or not differentiable(position)
+        else getattr(value, "dtype", None)
+        for position, value in enumerate(inputs)
     ]
     dtypes = set(of) - {None}
     if any(dtype.kind == "c" for dtype in dtypes):

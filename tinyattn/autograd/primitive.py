@@ -202,7 +202,7 @@ class Primitive:
             arrays = convert_operands(arrays, inputs, copy=self.view or recorded)
             mixed = True
         if mixed:
-            common = in_common_dtype(inputs)
+            common = in_common_dtype(inputs, self.differentiable)
             if common is not inputs:
                 return self(*common, **parameters)
 
