@@ -16,7 +16,7 @@ import stat
 import time
 from pathlib import Path
 
-from .paths import check_path
+from .paths import check_path, readable_file
 
 # Errors of network and user-space file systems that do not support fsync.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -101,7 +101,7 @@ def read_directory_atomic(path, names):
         directory = find_directory(path) or Path(path)
         before, missing = _identity(directory), None
         try:
-            contents = {name: (directory / name).read_bytes() for name in names}
+            contents = {name: readable_file(directory / name).read_bytes() for name in names}
         except FileNotFoundError as error:
             missing = error
         if _identity(directory) == before:

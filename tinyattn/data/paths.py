@@ -1,6 +1,8 @@
 """Validation of paths from user input."""
 
 import os
+import stat
+from pathlib import Path
 from typing import Annotated
 
 from ..error_messages import shown
@@ -65,3 +67,19 @@ def expand_path(path, option="the path"):
             f"a file or directory of that name"
         )
     return expanded
+
+
+def readable_file(path):
+    """Return ``path`` as a Path if it is a file or nothing; reading a pipe or a device could block or never end.
+
+    Raises:
+        InputError: for a named pipe, a socket or a device.
+    """
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # reported when the file is opened
+        return path
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path} is a pipe, a socket or a device: expected a file")
+    return path

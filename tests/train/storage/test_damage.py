@@ -1,6 +1,7 @@
 """A run with damaged files loads exactly as it was saved, or is rejected in one line."""
 
 import json
+import os
 import shutil
 import warnings
 
@@ -311,3 +312,17 @@ def test_a_file_whose_digest_was_removed_is_rejected(saved, tmp_path):
         (path / name).write_text(json.dumps(content))
         with pytest.raises(InputError, match="digest"):
             load_run(path, "last")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "vocab.json", "metrics.jsonl", "last/state.json", "last/model.safetensors"],
+)
+def test_a_named_pipe_in_place_of_a_file_is_refused_and_does_not_block(saved, tmp_path, name):
+    path = tmp_path / "run"
+    shutil.copytree(saved[0], path)
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(InputError, match="is a pipe, a socket or a device: expected a file"):
+        resume(path).train()

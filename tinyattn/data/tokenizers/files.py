@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..json_text import parse_json
+from ..paths import readable_file
 from .byte_pairs import BytePairTokenizer
 from .bytes import ByteTokenizer
 from .characters import CharVocabulary
@@ -59,7 +60,7 @@ def parse_tokenizer(text):
 
 def _read(path):
     try:
-        return path.read_text(encoding="utf-8")
+        return readable_file(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
 

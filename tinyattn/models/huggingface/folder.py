@@ -10,6 +10,7 @@ from ...backend import get_backend
 from ...data.atomic import write_atomic
 from ...data.errors import InputError
 from ...data.json_text import parse_json
+from ...data.paths import readable_file
 from ...data.safetensors_file import map_tensors, write_tensors
 from ...nn.parameter import without_memory
 from ...nn.placement import adopt
@@ -184,7 +185,7 @@ def _unread(folder):
 
 def _read_text(path):
     try:
-        return path.read_text(encoding="utf-8")
+        return readable_file(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: expected a folder with {CONFIG} and {WEIGHTS}"

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import math
-from pathlib import Path
 
 from ...data import InputError
 from ...data.atomic import sync, write_atomic
+from ...data.paths import readable_file
 from .errors import DamagedFileError
 
 # The keys of a line besides "step"; units in brackets.
@@ -36,7 +36,7 @@ class Metrics:
     """
 
     def __init__(self, path, keep=None, mark=None):
-        self.path = Path(path)
+        self.path = readable_file(path)
         kept = b""
         if self.path.is_file():
             content = self.path.read_bytes()
@@ -105,12 +105,13 @@ def read_metrics(path):
         InputError: if a line has a step that is not a whole number, or a quantity that is not a finite number.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp(), "metrics.jsonl")
     >>> _ = path.write_text('{"step": 1, "loss": 4.2}\\n{"step": 2, "lo')
     >>> read_metrics(path)
     [{'step': 1, 'loss': 4.2}]
     """
-    return parse_metrics(Path(path).read_bytes(), path)
+    return parse_metrics(readable_file(path).read_bytes(), path)
 
 
 def parse_metrics(content, path):

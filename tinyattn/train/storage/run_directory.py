@@ -27,7 +27,7 @@ from ...data.atomic import (
     write_directory_atomic,
 )
 from ...data.json_text import parse_json
-from ...data.paths import check_path
+from ...data.paths import check_path, readable_file
 from ...data.tokenizers import parse_tokenizer
 from ...error_messages import shortened
 from ...models.huggingface import is_folder
@@ -338,7 +338,7 @@ class RunDirectory:
         # The state first: until the next state is saved, the file only grows.
         manifest = name and self._read(name, ())[1]
         try:
-            content = path.read_bytes()
+            content = readable_file(path).read_bytes()
         except FileNotFoundError:
             return []
         if manifest and manifest["metrics"] is not None:
@@ -372,14 +372,14 @@ class RunDirectory:
         """The model's arrays at ``step``."""
         path = self.snapshot_path(step)
         try:
-            return arrays_from_bytes(path.read_bytes(), str(path), "move it away")
+            return arrays_from_bytes(readable_file(path).read_bytes(), str(path), "move it away")
         except FileNotFoundError:
             raise InputError(f"{path} is missing: the run is incomplete") from None
 
 
 def _read_text(path):
     try:
-        return path.read_text(encoding="utf-8")
+        return readable_file(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} is missing: the run is incomplete") from None
     except UnicodeDecodeError:

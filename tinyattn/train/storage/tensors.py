@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from ...autograd import Tensor, tensor
 from ...backend import backend_of, host_array, is_array
 from ...data.atomic import write_atomic
+from ...data.paths import readable_file
 from .arrays import SavedArrays, arrays_from_bytes
 from .digests import DIGEST
 from .errors import DamagedFileError
@@ -70,7 +70,7 @@ def load(path, device=None):
     {'x': Tensor([1., 2.])}
     """
     safetensors = _require_safetensors()
-    name, content = os.fspath(path), Path(path).read_bytes()
+    name, content = os.fspath(path), readable_file(path).read_bytes()
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
