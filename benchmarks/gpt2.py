@@ -18,10 +18,17 @@ TASKS = {
 }
 BATCH, LENGTH = 4, 128
 RATE = 3e-5
+PAGE = 1024  # numbers of float32 in a page of memory
 
 
 def draw(*shape, vocabulary_size):
     return np.random.default_rng(0).integers(vocabulary_size, size=shape)
+
+
+def touch(arrays):
+    """Read a number of each page: a file that is only mapped is not loaded yet."""
+    for array in arrays:
+        array.reshape(-1)[::PAGE].sum()
 
 
 def tinyattn():
@@ -30,6 +37,7 @@ def tinyattn():
     from tinyattn.optim import AdamW, clip_grad_norm
     from tinyattn.sampling import generate
     from tinyattn.train.parallel import make_executor
+    from tinyattn.train.presets import PRESETS
     from tinyattn.train.step import BatchStep
 
     def start(folder, task, vocabulary_size):
@@ -37,7 +45,7 @@ def tinyattn():
             return ta.models.GPT.from_pretrained(folder)
 
         if task == "load":
-            return lambda: [p.numpy().sum() for p in load().parameters()]  # reads every page
+            return lambda: touch(p.data for p in load().parameters())
         model = load()
         if task == "forward":
             ids = draw(1, 64, vocabulary_size=vocabulary_size)
@@ -55,7 +63,7 @@ def tinyattn():
                 module.p = 0.0
         model.train()
         optimizer = AdamW(model.named_parameters(), lr=RATE, betas=(0.9, 0.999), weight_decay=0.01)
-        executor = make_executor(model)
+        executor = make_executor(model, PRESETS["finetune"]["workers"])
         step = BatchStep(executor, [optimizer])
         ids = draw(BATCH, LENGTH + 1, vocabulary_size=vocabulary_size)
 
@@ -78,7 +86,7 @@ def transformers():
             return GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32).eval()
 
         if task == "load":
-            return lambda: [p.sum().item() for p in load().parameters()]
+            return lambda: touch(p.detach().numpy() for p in load().parameters())
         model = load()
         if task == "forward":
             ids = torch.from_numpy(draw(1, 64, vocabulary_size=vocabulary_size))

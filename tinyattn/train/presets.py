@@ -26,6 +26,8 @@ PRESETS = {
         "decay": "none",
         "warmup_steps": 0,
         "beta2": 0.95,
+        # BLAS's threads share the large products; each worker would hold the gradients of all parameters again.
+        "workers": 1,
         "steps": 100,
         "batch_size": 4,
         "block_size": 128,

@@ -7,7 +7,7 @@ but with BLAS; beyond a few hundred rows it is faster to sort the ids and sum ru
 import numpy as np
 
 from ...autograd import register_kernel
-from ...backend.pool import empty
+from ...backend.pool import empty, zeros
 from .blocks import is_floating
 
 _ONE_HOT_LARGEST_TABLE = 512
@@ -36,7 +36,7 @@ def backward(g, residuals):
         one_hot[np.arange(ids.size), ids] = 1
         dweight = one_hot.T @ g_rows
     else:
-        dweight = np.zeros(shape, g.dtype)
+        dweight = zeros(shape, g.dtype)
         order = np.argsort(ids, kind="stable")
         sorted_ids = ids[order]
         starts = np.flatnonzero(np.diff(sorted_ids, prepend=sorted_ids[0] - 1))
