@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C (SIGINT) while the command imports its modules: exit silently with status 130.
+"""The start of the command: its time, and Ctrl-C (SIGINT) while it imports its modules: exit silently with status 130.
 
 An interruption during the import of NumPy prints a traceback, or is reported as a failed import. Therefore
 ``tinyattn/__init__.py`` calls ``exit_on_interrupt`` before it imports anything else. The call has an effect in the
@@ -9,8 +9,15 @@ import os
 import signal
 import sys
 import threading
+import time
 
+_BEGAN = time.perf_counter()
 _SCRIPTS = ("tinyattn", "tinyattn.exe", "tinyattn-script.py")
+
+
+def command_start():
+    """``time.perf_counter()`` at the start of the command; now in other programs, which may call it at any time."""
+    return _BEGAN if _is_command() else time.perf_counter()
 
 
 def exit_on_interrupt():

@@ -13,6 +13,9 @@ from cyclopts import Parameter
 
 from ..data import InputError
 from ..data.paths import PathText
+from ..ranges import Positive
+from ..startup import command_start
+from ..train.budget.time_budget import TimeBudget
 from ..train.config import (
     OptimizerOptions,
     as_annotated,
@@ -36,6 +39,10 @@ class SourceOptions:
 
     config: PathText | None = None
     """JSON file with options, such as a run's config.json; command-line options override it [path]."""
+
+    minutes: Positive | None = None
+    """Time for the whole run: the size of the model, the steps and the regularization are chosen for it, for the text
+    and for the speed of this machine, around the options that are given [minutes]."""
 
     resume: PathText | None = None
     """Run to resume, with its own options [directory]."""
@@ -90,6 +97,8 @@ def start(options, source):
 
 def _run(options, source, processes):
     if source.rules is not None:
+        if source.minutes is not None:
+            raise InputError("--rules trains for a number of --steps: leave out --minutes")
         from .rules import train_with_rules
 
         return train_with_rules(options, source, processes, _run_once)
@@ -99,7 +108,10 @@ def _run(options, source, processes):
 
 
 def _run_once(options, source, processes):
+    budget = None
     if source.resume is not None:
+        if source.minutes is not None:
+            raise InputError("--resume continues to the last step of its run: leave out --minutes")
         if options.get("out") is not None:
             raise InputError("--resume continues in the directory of its run: leave out --out")
         if source.config is not None:
@@ -115,20 +127,27 @@ def _run_once(options, source, processes):
     else:
         if source.config is not None:
             options = {**_options_of_file(source.config), **options}
+        if source.minutes is not None:
+            budget = TimeBudget(source.minutes, options, command_start())
+            config = budget.first_config
+        else:
+            config = make_config(options)
         with EncodingProgress() as watch:
-            trainer = begin(make_config(options), processes=processes, watch=watch)
+            trainer = begin(config, processes=processes, watch=watch, budget=budget)
     with _Interruption() as interruption:
-        status = _train(trainer, interruption)
+        status = _train(trainer, interruption, budget)
     if status == 1:
         processes.abort(status)  # the other processes are waiting for the gradients of this one
     return status
 
 
-def _train(trainer, interruption):
+def _train(trainer, interruption, budget):
     finished = False
     try:
         with _shown(make_display(trainer.config.run.steps)) as display:
             show(display.note, describe_start(trainer))
+            if budget is not None:
+                show(display.note, describe_plan(trainer, budget.plan))
             finished = trainer.train(display, lambda: interruption.asked)
             if trainer.processes.is_first:
                 most = trainer.config.run.evaluate_characters
@@ -226,6 +245,27 @@ def describe_start(trainer):
         f"run    {trainer.run.path}: {resumed}{config.run.steps} steps of "
         f"{config.run.batch_size} x {shape.block_size} {dataset.vocabulary.unit}s on {trainer.model.device}, "
         f"{_count(executor.workers, 'worker')}{fallback}{processes}"
+    )
+
+
+def describe_plan(trainer, plan):
+    """What ``--minutes`` has chosen, and the command that trains the same again."""
+    config = trainer.config
+    shape, run = config.architecture, config.run
+    minutes = f"{plan.minutes:g} minute{'' if plan.minutes == 1 else 's'}"
+    heads = f"/{shape.heads}" if shape.model in ("gpt", "encoder") else ""
+    size = f"{shape.layers}{heads}/{shape.dim}, block {shape.block_size}, batch {run.batch_size}"
+    early = (
+        f"       the text is short: {plan.epochs:.0f} passes over it take about "
+        f"{describe_duration(plan.seconds)}\n"
+        if plan.ends_early
+        else ""
+    )
+    again = shlex.quote(str(trainer.run.path / "config.json"))
+    return (
+        f"time   {minutes} here: {size}, {run.steps:,} steps of {1000 * plan.step_seconds:.0f} ms, "
+        f"{plan.epochs:.1f} passes over the text, dropout {shape.dropout:g}\n"
+        f"{early}       the same again:  tinyattn train --config {again}"
     )
 
 

@@ -78,6 +78,17 @@ class TextDataset:
             vocabulary = make_tokenizer(text, tokenizer, vocabulary_size)
         return cls(text, block_size, vocabulary, corpus_title(data), keep=True, watch=watch)
 
+    def set_block_size(self, block_size):
+        """Change the number of ids in a window.
+
+        Raises:
+            InputError: if a part is shorter than one window.
+        """
+        check_parts(self.train, self.validation, block_size, self.vocabulary.unit)
+        if block_size != self.block_size:
+            self.block_size = block_size
+            self._evaluated.clear()
+
     def evaluated(self, most=None):
         """What an evaluation of at most ``most`` ids of the validation part covers: an ``EvaluatedText``."""
         if most not in self._evaluated:

@@ -235,23 +235,12 @@ def make_config(options=None, *, with_preset=True, **more):
     0.001
     """
     options = {**(options or {}), **more}
-    source = options.get("from_") if with_preset else None
-    if isinstance(source, str):
-        options = {"preset": "finetune", **options}
-    preset = options.get("preset", "fast")
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise InputError(f"unknown preset {shown(preset)}: expected one of {', '.join(PRESETS)}")
-    defaults = PRESETS[preset] if with_preset else {}
-    if isinstance(source, str):  # another type is refused below, as for every option
-        from .source import architecture_options
-
-        defaults = {**defaults, **architecture_options(source, options, defaults)}
-    elif preset == "finetune" and with_preset and source is None:
-        raise InputError("--preset finetune needs a trained model: give it with --from")
+    if with_preset:
+        options = given_options(options)
     # JSON represents Python's numbers only.
     options = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in {**defaults, **options}.items()
+        for name, value in options.items()
     }
     groups = {}
     for group, owner in GROUPS.items():
@@ -266,6 +255,31 @@ def make_config(options=None, *, with_preset=True, **more):
     config = TrainConfig(**groups)
     check_config(config)
     return config
+
+
+def given_options(options):
+    """The options of the preset, of the model that ``from_`` names, and ``options``, which override both; a flat dict.
+
+    Raises:
+        InputError: for an unknown preset, or a model that cannot be read or contradicts an option.
+
+    >>> given_options({"preset": "gpt2-shaped", "bias": False})["bias"]
+    False
+    """
+    source = options.get("from_")
+    if isinstance(source, str):
+        options = {"preset": "finetune", **options}
+    preset = options.get("preset", "fast")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise InputError(f"unknown preset {shown(preset)}: expected one of {', '.join(PRESETS)}")
+    defaults = PRESETS[preset]
+    if isinstance(source, str):  # another type is refused later, as for every option
+        from .source import architecture_options
+
+        defaults = {**defaults, **architecture_options(source, options, defaults)}
+    elif preset == "finetune" and source is None:
+        raise InputError("--preset finetune needs a trained model: give it with --from")
+    return {**defaults, **options}
 
 
 def flatten(config):

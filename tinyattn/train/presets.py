@@ -37,7 +37,16 @@ PRESETS = {
         "sample_length": 100,
     },
     # The recipe of its README for a laptop without a GPU.
-    "nanogpt-cpu": {**_NANOGPT, "steps": 2000},
+    "nanogpt-cpu": {
+        **_NANOGPT,
+        "steps": 2000,
+        "batch_size": 12,
+        "layers": 4,
+        "heads": 4,
+        "dim": 128,
+        "block_size": 64,
+        "dropout": 0.0,
+    },
     "nanogpt-gpu": {
         **_NANOGPT,
         "steps": 5000,

@@ -41,7 +41,7 @@ class FinishedRunError(InputError):
         self.run = run
 
 
-def begin(config, out=None, processes=None, watch=None):
+def begin(config, out=None, processes=None, watch=None, budget=None):
     """Start a run: create and lock its directory, initialize the weights. Returns a ``Trainer`` at step 0.
 
     Args:
@@ -49,6 +49,7 @@ def begin(config, out=None, processes=None, watch=None):
         out: the run's directory; by default ``config.run.out``, or a new one under ``runs/``.
         processes: a ``ProcessGroup``, the MPI processes that train together; this one alone by default.
         watch: called with ``(done, total)``, numbers of characters, while a long text is encoded.
+        budget: a ``TimeBudget``, which replaces ``config``, its ``first_config``, by one for its time.
 
     Raises:
         InputError: if the text, device or directory cannot be used, or another process has locked the directory.
@@ -77,14 +78,15 @@ def begin(config, out=None, processes=None, watch=None):
     # Absolute paths, so that the run can be resumed from another working directory.
     paths = {"data": located(config.run.data), "from_": source and os.path.abspath(source.path)}
     config = dataclasses.replace(config, run=dataclasses.replace(config.run, **paths))
-    streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
-    weights = streams.pop("weights")
-    if source is None:
-        model = make_model(config, len(dataset.vocabulary), weights)
-    else:
-        dtype = parameter_dtype(config.run, get_backend(config.run.device).device)
-        arrays = source.arrays(config.architecture.block_size, dtype)
-        model = model_with(config, len(dataset.vocabulary), arrays, source.path)
+    if budget is not None:
+
+        def make_trainer(config):
+            return _trainer(
+                config, None, dataset, *_model_and_streams(config, dataset, source), processes
+            )
+
+        config = budget.choose(config, dataset, make_trainer, processes)
+    model, streams = _model_and_streams(config, dataset, source)
 
     def create():
         path = out or config.run.out or new_directory(config)
@@ -96,6 +98,19 @@ def begin(config, out=None, processes=None, watch=None):
     except BaseException:
         run.unlock()
         raise
+
+
+def _model_and_streams(config, dataset, source):
+    """A model and the random streams of training from the seed; the weights of a ``Source`` if there is one."""
+    streams = {name: Random([config.run.seed, number]) for number, name in enumerate(STREAMS)}
+    weights = streams.pop("weights")
+    if source is None:
+        model = make_model(config, len(dataset.vocabulary), weights)
+    else:
+        dtype = parameter_dtype(config.run, get_backend(config.run.device).device)
+        arrays = source.arrays(config.architecture.block_size, dtype)
+        model = model_with(config, len(dataset.vocabulary), arrays, source.path)
+    return model, streams
 
 
 def resume(path, options=None, processes=None, watch=None):
