@@ -127,10 +127,18 @@ def test_dropout_grows_with_the_passes_over_the_text():
     assert values[0] == values[1] == 0 and values[-1] == rule.LARGEST_DROPOUT
 
 
-def test_the_warmup_and_the_evaluations_are_shares_of_the_steps():
+def test_the_warmup_is_a_share_of_the_steps():
+    size = {"batch_size": 12, "block_size": 64}
     for steps in (20, 300, 5000):
-        size = {"batch_size": 12, "block_size": 64}
-        options = rule.training_options(size, steps, LONG, {})
-        assert 1 <= options["warmup_steps"] <= steps / 10
-        assert steps / options["evaluate_every"] <= rule.EVALUATIONS
-        assert options["sample_every"] == options["evaluate_every"]
+        warmup = rule.training_options(size, steps, LONG, {})["warmup_steps"]
+        assert 1 <= warmup <= steps / 20
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_evaluations_cost_a_share_of_the_time_and_cover_the_whole_part_if_they_can(text):
+    for seconds, state in itertools.product((20, 60, 300, 1200, 1e9), (0, 0.1, 1)):
+        number, tokens = rule.evaluations(seconds, 3e-5, state, text)
+        cost = number * (tokens * 3e-5 + state)
+        assert cost <= 1.01 * rule.EVALUATION_SHARE * seconds or number == 1
+        assert 1 <= number <= rule.MOST_EVALUATIONS
+        assert number <= rule.FEWEST_EVALUATIONS or tokens == min(text.validation, 10**6)

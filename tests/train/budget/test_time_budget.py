@@ -55,7 +55,7 @@ def test_the_planned_time_is_that_of_steps_evaluations_samples_and_states(
     evaluation = (len(TEXT) // 10) * COSTS.evaluated_token + 2 * COSTS.state
     sample = 200 * COSTS.sampled_token
     samples = options["steps"] // options["sample_every"]
-    rest = 10 * evaluation + samples * sample + COSTS.state + time_budget.PICTURE_SECONDS
+    rest = 20 * evaluation + samples * sample + COSTS.state + time_budget.PICTURE_SECONDS
     assert options["steps"] == pytest.approx((0.97 * 12 - rest) / COSTS.step, abs=25)
     assert not planned.ends_early
     assert [options[name] for name in given] == list(given.values())
@@ -106,7 +106,7 @@ def test_other_models_are_measured_and_trained(few_steps, text_file, tmp_path, d
     values = flatten(trainer.config)
     assert {name: values[name] for name in options} == options
     assert values["steps"] == trainer.step == 20
-    assert len(display.evaluations) == 10
+    assert len(display.evaluations) == 20
 
 
 def test_a_preset_keeps_its_size_and_its_optimizer(fast_machine, text_file, tmp_path):

@@ -18,8 +18,9 @@ candidate c of ``SIZES``, b(c) its tokens per step and N(c) the parameters of it
 
    a text that is read once needs none; each further doubling adds the same amount.
 
-4. Schedule. Warmup takes a thirtieth of the steps. The model is evaluated ``EVALUATIONS`` times at equal distances, on
-   as much of the validation part as EVALUATION_SHARE of the time pays for, so that the best state precedes overfitting.
+4. Schedule. Warmup takes a thirtieth of the steps. EVALUATION_SHARE of the time pays for as many evaluations of the
+   whole validation part as FEWEST_EVALUATIONS to MOST_EVALUATIONS, at equal distances, so that the best state precedes
+   overfitting; if it does not pay for the fewest, these cover a part of it.
 
 A given option is kept in every candidate, and the rest is chosen around it.
 """
@@ -27,8 +28,8 @@ A given option is kept in every candidate, and the rest is chosen around it.
 import math
 from dataclasses import dataclass
 
-EVALUATIONS = 10
-EVALUATION_SHARE = 0.04  # of the time
+FEWEST_EVALUATIONS, MOST_EVALUATIONS = 5, 20
+EVALUATION_SHARE = 0.06  # of the time
 SAMPLE_SHARE = 0.02  # of the time
 PARAMETERS_PER_TOKEN = 12
 MOST_EPOCHS = 40
@@ -37,7 +38,7 @@ DROPOUT_PER_DOUBLING = 0.06
 LARGEST_DROPOUT = 0.3
 FEWEST_STEPS = 20  # below, nothing is learned
 MOST_STEPS = 10**9
-FEWEST_EVALUATED_TOKENS = 2048
+LEAST_EVALUATED_TOKENS, MOST_EVALUATED_TOKENS = 2048, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -177,13 +178,10 @@ def training_options(size, steps, text, given):
     """
     tokens = size["batch_size"] * size["block_size"]
     steps = max(FEWEST_STEPS, min(steps, int(MOST_EPOCHS * text.training / tokens)))
-    every = math.ceil(steps / EVALUATIONS)
     options = {
         "steps": steps,
         "dropout": dropout(steps * tokens / text.training),
         "warmup_steps": max(1, min(steps // 30, 100)),
-        "evaluate_every": every,
-        "sample_every": every,
     }
     return {name: value for name, value in options.items() if name not in given}
 
@@ -198,31 +196,37 @@ def dropout(epochs):
     return round(min(DROPOUT_PER_DOUBLING * doublings, LARGEST_DROPOUT), 2)
 
 
-def evaluated_tokens(seconds, token_seconds, text):
-    """The number of validation tokens that each evaluation of a run can cover.
+def evaluations(seconds, token_seconds, state_seconds, text):
+    """The number of evaluations of a run, and the number of validation tokens that each of them covers.
 
     Args:
         seconds: the time of the run.
         token_seconds: seconds per evaluated token.
+        state_seconds: seconds to save the states after an evaluation.
         text: a ``Text``.
 
-    >>> evaluated_tokens(250, 1e-4, Text(1_003_854, 111_540, 65))
-    10000
+    >>> shakespeare = Text(1_003_854, 111_540, 65)
+    >>> [evaluations(seconds, 4e-5, 0.1, shakespeare) for seconds in (60, 800, 6000)]
+    [(5, 15500), (10, 111540), (20, 111540)]
+    >>> evaluations(60, 1e-3, 20, shakespeare)  # a large model
+    (1, 2048)
     """
-    most = EVALUATION_SHARE * seconds / EVALUATIONS / token_seconds
-    return int(min(text.validation, max(FEWEST_EVALUATED_TOKENS, most)))
+    affordable = EVALUATION_SHARE * seconds
+    whole, part = (min(text.validation, n) for n in (MOST_EVALUATED_TOKENS, LEAST_EVALUATED_TOKENS))
+    number = int(affordable / (whole * token_seconds + state_seconds))
+    number = max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, number))
+    number = max(1, min(number, int(affordable / (part * token_seconds + state_seconds))))
+    tokens = round((affordable / number - state_seconds) / token_seconds)
+    return number, min(whole, max(part, tokens))
 
 
-def number_of_samples(seconds, sample_seconds):
-    """How many text samples a run prints: one with each evaluation, one at the end, or none if it takes long.
+def number_of_samples(seconds, sample_seconds, number):
+    """How many text samples a run prints: one with each of ``number`` evaluations, one at the end, or none.
 
-    >>> [number_of_samples(60, sample_seconds) for sample_seconds in (0.1, 1, 10)]
+    >>> [number_of_samples(60, sample_seconds, 10) for sample_seconds in (0.1, 1, 10)]
     [10, 1, 0]
     """
-    return next(
-        (n for n in (EVALUATIONS, 1) if n * sample_seconds <= SAMPLE_SHARE * seconds),
-        0,
-    )
+    return next((n for n in (number, 1) if n * sample_seconds <= SAMPLE_SHARE * seconds), 0)
 
 
 def step_flops(options, vocabulary):

@@ -125,23 +125,22 @@ class TimeBudget:
 
     def _schedule(self, options, costs, text, dataset, processes):
         """The options of the run, its number of steps from all that it costs."""
-        seconds = self._left(processes)
-        most = self._given.get("evaluate_characters")
-        if most is None:
-            most = rule.evaluated_tokens(seconds, costs.evaluated_token, text)
-            most = RunOptions.evaluate_characters if most == text.validation else most
+        number, most = rule.evaluations(
+            self._left(processes), costs.evaluated_token, 2 * costs.state, text
+        )
+        most = self._given.get("evaluate_characters", most)
         covered = dataset.evaluated(
             most
         ).tokens  # computes the baselines, before the clock is read again
         seconds = self._left(processes) - costs.state
         evaluation = covered * costs.evaluated_token + 2 * costs.state
         sample = costs.sampled_token * self._fixed.get("sample_length", RunOptions.sample_length)
-        samples = rule.number_of_samples(seconds, sample)
+        numbers = {
+            "evaluate_every": number,
+            "sample_every": rule.number_of_samples(seconds, sample, number),
+        }
         step = costs.step
-        for name, cost, number in [
-            ("evaluate_every", evaluation, rule.EVALUATIONS),
-            ("sample_every", sample, samples),
-        ]:
+        for (name, number), cost in zip(numbers.items(), (evaluation, sample), strict=True):
             every = self._given.get(name)
             if every is None:
                 seconds -= number * cost
@@ -150,8 +149,8 @@ class TimeBudget:
         size = {name: options[name] for name in (*_SIZE, "dropout")}
         chosen = self._choose(seconds, text, lambda _: step, {**self._fixed, **size})
         steps = chosen["steps"]
-        if "sample_every" not in self._given:
-            chosen["sample_every"] = math.ceil(steps / samples) if samples else 0
+        for name in numbers.keys() - self._given.keys():
+            chosen[name] = math.ceil(steps / numbers[name]) if numbers[name] else 0
         tokens = steps * size["batch_size"] * size["block_size"]
         self.plan = Plan(
             self._minutes,
