@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+import os
+from pathlib import Path
 
 from ...data import InputError
 from ...data.atomic import sync, write_atomic
@@ -36,7 +38,7 @@ class Metrics:
     """
 
     def __init__(self, path, keep=None, mark=None):
-        self.path = readable_file(path)
+        self.path = Path(path) if path == os.devnull else readable_file(path)
         kept = b""
         if self.path.is_file():
             content = self.path.read_bytes()
