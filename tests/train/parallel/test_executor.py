@@ -69,7 +69,8 @@ def test_blas_is_limited_in_every_worker_and_restored(
     model, count, threads, processes, monkeypatch, executor_of
 ):
     monkeypatch.setattr(executor, "available_cores", lambda: 4)
-    monkeypatch.setattr(blas_limit, "_controller", None)  # other tests may have loaded a second BLAS
+    # Other tests may have loaded a second BLAS.
+    monkeypatch.setattr(blas_limit, "_controller", None)
     with threadpoolctl.threadpool_limits(6, user_api="blas"):
         before = threadpoolctl.threadpool_info()
         workers = executor_of(model, count, processes)
