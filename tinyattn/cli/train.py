@@ -84,14 +84,17 @@ def start(options, source):
     processes = launched_processes()
     if processes.size == 1:
         return _run(options, source, processes)
+    errors, name = sys.stderr, "tinyattn"
     if not processes.is_first:
-        # Only the first process prints.
+        # Only the first process prints, except for an error that the first does not have.
         sys.stdout = sys.stderr = open(os.devnull, "w")
+        name = f"tinyattn, process {processes.rank}"
     try:
         return _run(options, source, processes)
     except BaseException as error:
-        print(f"tinyattn: {error}", file=sys.stderr, flush=True)
-        processes.abort(2 if isinstance(error, InputError | OSError) else 1)
+        status = 2 if isinstance(error, InputError | OSError) else 1
+        message = f"{name}: {error}"
+        processes.abort(status, lambda: print(message, file=errors, flush=True))
         raise
 
 

@@ -62,7 +62,7 @@ def test_without_a_launcher_there_is_one_process(monkeypatch):
     assert alone.any(True) and not alone.any(False)
 
 
-def mpiexec(*words, cwd):
+def mpiexec(*words, cwd, program=("-m", "tinyattn")):
     launcher = shutil.which(
         "mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     )
@@ -71,7 +71,7 @@ def mpiexec(*words, cwd):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
-        [launcher, "-n", "2", sys.executable, "-m", "tinyattn", *map(str, words)],
+        [launcher, "-n", "2", sys.executable, *program, *map(str, words)],
         cwd=cwd,
         env=environment,
         capture_output=True,
@@ -107,3 +107,22 @@ def test_a_mistake_terminates_all_processes_with_one_line(tmp_path):
     assert result.returncode != 0
     assert result.stderr.count("there is no file nowhere.txt") == 1
     assert "Traceback" not in result.stderr
+
+
+def test_an_error_that_only_the_second_process_has_is_printed(tmp_path):
+    program = """if True:
+        import sys
+        from tinyattn.cli import main, train
+        from tinyattn.data import InputError
+
+        def run(options, source, processes):
+            if processes.rank == 1:
+                raise InputError("no memory here")
+            processes.any(True)  # waits for the other process
+
+        train._run = run
+        sys.exit(main(sys.argv[1:]))
+    """
+    result = mpiexec("train", cwd=tmp_path, program=("-c", program))
+    assert result.returncode == 2
+    assert result.stderr.count("tinyattn, process 1: no memory here") == 1

@@ -49,13 +49,23 @@ class ProcessGroup:
         """Whether ``flag`` is true in any process."""
         return flag if self.communicator is None else self.communicator.allreduce(int(flag)) > 0
 
-    def abort(self, status):
-        """Terminate all processes, since the others would wait for this one forever."""
+    def abort(self, status, report=lambda: None):
+        """Terminate all processes, since the others would wait for this one forever.
+
+        Args:
+            status: exit status.
+            report: prints the error.
+        """
         if self.communicator is None:
             return
-        # Rank 0 most likely has the same error and reports it. The launcher needs time to forward the output, which it
-        # discards when it terminates the processes.
-        time.sleep(1 if self.is_first else 5)
+        if not self.is_first:
+            time.sleep(
+                4
+            )  # rank 0 most likely has the same error, reports it and terminates this process
+        report()
+        time.sleep(
+            1
+        )  # the launcher needs time to forward the output, which it discards when it terminates
         self.communicator.Abort(status)
         os._exit(status)  # some implementations return, and terminate this process later
 
