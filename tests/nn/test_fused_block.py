@@ -79,6 +79,47 @@ def test_a_projection_without_the_bias_of_the_others_runs_the_modules():
         assert "add" in launches_of(block)
 
 
+def test_a_norm_over_two_axes_runs_the_modules():
+    outputs = []
+    for device in ("strict", "cpu"):
+        block = make_block("float64", device)
+        block.norm1 = nn.LayerNorm((LENGTH, DIM)).to("float64").to(device)
+        with simulated_kernels():
+            outputs.append(forward_and_backward(block, "float64", (2, LENGTH, DIM))[0])
+    found, expected = outputs
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["norm1.weight", "norm2.bias", "feed_forward.expand.bias"])
+def test_a_parameter_of_another_shape_is_the_error_of_its_module(name):
+    with simulated_kernels(), ta.first_order():
+        block = make_block("float32", "strict")
+        module, _, parameter = name.rpartition(".")
+        module = dict(block.named_modules())[module]
+        setattr(module, parameter, nn.Parameter(np.ones(5, "float32"), device="strict"))
+        with pytest.raises(ValueError, match=r"\(5,\)"):
+            launches_of(block)
+
+
+def test_an_array_is_converted_as_by_the_modules():
+    block = nn.TransformerBlock(DIM, HEADS)
+    x = np.ones((1, 4, DIM), "float32")
+    with ta.first_order():
+        assert block(x).tolist() == block(ta.tensor(x)).tolist()
+
+
+def test_attention_in_eval_mode_drops_no_weights():
+    for part in ("attention", "attention.dropout"):
+        outputs = []
+        for device in ("strict", "cpu"):
+            block = make_block("float64", device, dropout=0.3)
+            dict(block.named_modules())[part].eval()
+            with simulated_kernels():
+                outputs.append(forward_and_backward(block, "float64", (2, LENGTH, DIM))[0]["out"])
+        np.testing.assert_allclose(*outputs, rtol=0, atol=1e-10)
+
+
 def test_a_replaced_vector_jacobian_product_is_used():
     with (
         simulated_kernels(),

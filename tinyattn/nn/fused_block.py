@@ -7,6 +7,7 @@ a cache or hooks, and draws the same random keys, so that dropout masks agree.
 import math
 
 from ..attention import attention_kind
+from ..autograd import Tensor
 from ..autograd.layers import find_layer
 from ..backend import default_random
 from .activations import Activation
@@ -23,6 +24,8 @@ _NORMS = {LayerNorm: "layer_norm", RMSNorm: "rms_norm"}
 
 def fused_block(block, x):
     """The output of ``block`` for the tokens ``x``; NotImplemented if there is no kernel or it declines them."""
+    if not isinstance(x, Tensor):
+        return NotImplemented
     kernel = find_layer("transformer_block", x)
     if kernel is None or not _is_plain(block):
         return NotImplemented
@@ -31,7 +34,7 @@ def fused_block(block, x):
     if attention.rotary is not None:
         tables = attention.rotary.tables(x, x.shape[-2])
     p = _active(block.dropout)
-    attention_p = _active(attention.dropout)
+    attention_p = attention.dropout.p if attention.training else 0.0
     if p != _active(feed_forward.dropout):
         return NotImplemented
     return kernel(
@@ -81,6 +84,8 @@ def _is_plain(block):
     if type(feed_forward) is not FeedForward or type(block.norm1) not in _NORMS:
         return False
     if type(block.norm1) is not type(block.norm2) or None in (block.norm1.eps, block.norm2.eps):
+        return False
+    if len(block.norm1.normalized_shape) != 1 or len(block.norm2.normalized_shape) != 1:
         return False
     if not attention_kind(attention.kind).is_primitive or not attention.causal:
         return False

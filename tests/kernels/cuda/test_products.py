@@ -75,9 +75,10 @@ def test_matrices_at_equal_distances_are_not_copied(random):
         np.testing.assert_allclose(product, x.get() @ matrix.get(), rtol=1e-14)
 
 
-def test_matrices_at_other_distances_are_copied(random):
+@pytest.mark.parametrize("starts", [(0, 8, 32), (32, 16, 0)], ids=["unequal", "descending"])
+def test_matrices_at_other_distances_are_copied(starts, random):
     flat = strict(random.standard_normal(40))
-    matrices = [flat[start : start + 6].reshape(2, 3) for start in (0, 8, 32)]
+    matrices = [flat[start : start + 6].reshape(2, 3) for start in starts]
     with recorded_launches() as launches:
         stack = stack_of(matrices)
     assert stack.step == 6 and launches == ["stack"]

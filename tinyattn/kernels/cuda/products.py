@@ -68,13 +68,17 @@ class Stack(NamedTuple):
 
 
 def stack_of(matrices):
-    """The ``Stack`` of a list of contiguous matrices: parameters that lie next to each other in flat storage are not
-    copied."""
+    """The ``Stack`` of a list of matrices; contiguous ones at equal distances, as in flat storage, are not copied."""
     addresses = [_address(matrix) for matrix in matrices]
     item = matrices[0].dtype.itemsize
     steps = {after - before for before, after in itertools.pairwise(addresses)}
     step = steps.pop() if steps else 0
-    if steps or step % item or any(not matrix.flags.c_contiguous for matrix in matrices):
+    if (
+        steps
+        or step < 0
+        or step % item
+        or any(not matrix.flags.c_contiguous for matrix in matrices)
+    ):
         together = array_namespace(matrices[0]).stack(matrices)
         return stack_in(together)
     return Stack(matrices[0], len(matrices), step // item)

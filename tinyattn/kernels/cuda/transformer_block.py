@@ -235,7 +235,14 @@ def _accepts(x, w, heads, activation, p, attention_p):
         return False
     if w.expand.shape[0] != dim or w.contract.shape != (hidden, dim):
         return False
-    if len({bias is None for bias in (w.query_bias, w.key_bias, w.value_bias)}) > 1:
+    if w.expand_bias is not None and w.expand_bias.shape != (hidden,):
+        return False
+    projection_biases = w.query_bias, w.key_bias, w.value_bias
+    norms = w.norm1, w.norm1_bias, w.norm2, w.norm2_bias
+    vectors = *projection_biases, *norms, w.project_bias, w.contract_bias
+    if any(vector is not None and vector.shape != (dim,) for vector in vectors):
+        return False
+    if len({bias is None for bias in projection_biases}) > 1:
         return False
     if x.size // dim * max(3 * dim, hidden) > LARGEST or length > LONGEST:
         return False
