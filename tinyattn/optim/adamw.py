@@ -17,8 +17,8 @@ class AdamW(Optimizer):
         v = beta2 v + (1 - beta2) g^2          second moment,
         p = p - lr weight_decay p - lr m' / (sqrt(v') + eps),
         m' = m / (1 - beta1^t)  and  v' = v / (1 - beta2^t),  corrected for the initialization with 0.
-    Elements of g above 2^63 in float32 (9.2e18), 2^511 in float64, whose squares come near the largest number, are set
-    to that limit: parameters go on changing, by lr in the direction of the gradient if all of an element's gradients
+    Finite elements of g whose squares overflow, from 2^64 (1.8e19) in float32 and 2^512 in float64, are replaced by
+    numbers of half that limit: the parameter still changes, by lr against the gradient if all gradients of an element
     are that large.
 
     Args:
@@ -97,7 +97,7 @@ def adamw_update(arrays, block, *, step, lr, betas, eps, weight_decay):
 
 
 def _with_squares(gradient, squares):
-    """Write the squares of the gradient to ``squares``; returns the gradient, limited if one of them overflows."""
+    """Write the squares of the gradient to ``squares``; returns the gradient, ``with_finite_squares``."""
     xp = array_namespace(gradient)
     if xp is np:  # which reports an overflow at no additional cost
         try:
@@ -113,11 +113,15 @@ def _with_squares(gradient, squares):
 
 
 def with_finite_squares(gradient):
-    """``gradient`` with finite elements limited to a power of two whose square is a quarter of the largest number.
+    """``gradient`` with the finite elements whose squares overflow replaced by a power of two, with their sign.
+
+    The square of that number is a quarter of the first power of two that overflows, so that sums of squares do not
+    round to infinity.
 
     >>> with_finite_squares(np.array([1e300, -2.0, np.inf])).tolist() == [2.0**511, -2.0, np.inf]
     True
     """
     xp = array_namespace(gradient)
     limit = 2.0 ** (np.finfo(gradient.dtype).maxexp // 2 - 1)
-    return xp.where(xp.isfinite(gradient), xp.clip(gradient, -limit, limit), gradient)
+    overflows = xp.isfinite(gradient) & (xp.abs(gradient) >= 2 * limit)
+    return xp.where(overflows, xp.clip(gradient, -limit, limit), gradient)

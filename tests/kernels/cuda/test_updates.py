@@ -128,5 +128,25 @@ def test_gradients_whose_squares_overflow(dtype, size):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adamw_limits_gradients_whose_squares_overflow(dtype):
+    """As on the CPU: from the first number whose square overflows, and not infinity."""
+    first = np.array(2.0 ** (np.finfo(dtype).maxexp // 2), dtype)
+    largest = np.finfo(dtype).max
+    gradient = np.array([first, np.nextafter(first, 0, dtype=dtype), largest, np.inf, 1.0], dtype)
+    results = []
+    for device in ("strict", "cpu"):
+        p = ta.zeros(10, dtype=dtype, device=device, requires_grad=True)
+        optimizer = ta.optim.AdamW([p], lr=0.1, weight_decay=0.0)
+        for factor in (1, 0.125):
+            g = np.concatenate([gradient, -gradient]) * np.array(factor, dtype)
+            p.grad = ta.tensor(g, device=device)
+            with simulated_kernels():
+                optimizer.step()
+        results.append(p.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5)
+    assert (np.isfinite(results[0]).reshape(2, 5) == [True, True, True, False, True]).all()
+
+
 def test_every_update_that_has_a_kernel_is_tested_here():
     assert {name.partition("_")[0] for name, _ in _UPDATES} == {"adamw", "muon", "clip"}
