@@ -9,6 +9,7 @@ from ..evaluation import evaluate
 from ..parallel.mpi import rank_key
 
 _LEAST_STEPS, _MOST_STEPS = 2, 50  # timed steps
+_LONG = 10  # a first step that takes this many times the time for a trial is the only one
 _SAMPLED_TOKENS = 8
 _EVALUATED_TOKENS = 4096
 _FORWARD_SHARE = 1 / 3  # of a step's time; backward takes twice as long as forward
@@ -34,7 +35,7 @@ def measure(trainer, seconds):
 
     Args:
         trainer: a ``Trainer`` without a run, whose model and random streams are used for nothing else.
-        seconds: how long the timed steps may take; the first two are timed in any case.
+        seconds: how long the timed steps may take; two are timed in any case, unless the first one takes very long.
     """
     try:
         step = _seconds_per_step(trainer, seconds)
@@ -55,17 +56,21 @@ def _seconds_per_step(trainer, seconds):
     for optimizer in trainer.optimizers.members.values():
         for group in optimizer.param_groups:
             group["lr"] = 0.0  # the weights stay finite, whatever the given learning rate
-    _step(trainer)  # forks the workers and allocates memory
+    first = _timed_step(trainer)  # it also forks the workers and allocates memory
+    if trainer.processes.any(first > _LONG * seconds):
+        return first
     times = []
-    began = time.perf_counter()
     while True:
-        start = time.perf_counter()
-        _step(trainer)
-        now = time.perf_counter()
-        times.append(now - start)
-        enough = len(times) >= _LEAST_STEPS and now - began >= seconds
+        times.append(_timed_step(trainer))
+        enough = len(times) >= _LEAST_STEPS and sum(times) >= seconds
         if trainer.processes.any(enough or len(times) >= _MOST_STEPS):
             return statistics.median(times)
+
+
+def _timed_step(trainer):
+    start = time.perf_counter()
+    _step(trainer)
+    return time.perf_counter() - start
 
 
 def _step(trainer):
