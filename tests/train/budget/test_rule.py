@@ -6,7 +6,7 @@ import pytest
 
 from tinyattn.train.budget import rule
 from tinyattn.train.budget.rule import Text, TooShortError, candidates, choose, step_flops
-from tinyattn.train.config import make_config
+from tinyattn.train.config import OptimizerOptions, make_config
 
 SHAKESPEARE = Text(training=1_003_854, validation=111_540, vocabulary=65)
 SHORT = Text(training=18_000, validation=2_000, vocabulary=60)
@@ -55,7 +55,7 @@ def test_a_faster_machine_never_trains_a_smaller_model():
 def test_a_model_for_a_short_text_is_small_is_regularized_and_ends_early():
     options = choose(3600, SHORT, machine(SHORT))
     assert parameters(options) <= rule.PARAMETERS_PER_TOKEN * SHORT.training
-    assert options["dropout"] == rule.LARGEST_DROPOUT
+    assert options["dropout"] == rule.dropout(rule.MOST_EPOCHS) > 0.1
     assert options["steps"] * machine(SHORT)(options) < 600
 
 
@@ -115,6 +115,14 @@ def test_windows_fit_a_text_of_a_few_characters():
         assert make_config(options)
 
 
+def test_learning_rates_are_the_default_ones_or_smaller_for_a_longer_run():
+    short = choose(5, SHAKESPEARE, machine(SHAKESPEARE), {"layers": 4, "dim": 128})
+    assert short["learning_rate"] == OptimizerOptions.learning_rate
+    long = choose(1000, SHAKESPEARE, machine(SHAKESPEARE))
+    assert 0.3 < long["learning_rate"] / OptimizerOptions.learning_rate < 0.9
+    assert 0.3 < long["muon_learning_rate"] / OptimizerOptions.muon_learning_rate < 0.9
+
+
 def test_sizes_grow():
     for small, large in itertools.pairwise(candidates(Text(10**9, 10**8, 65), {})):
         assert step_flops(small[0], 65) < step_flops(large[0], 65)
@@ -122,9 +130,9 @@ def test_sizes_grow():
 
 
 def test_dropout_grows_with_the_passes_over_the_text():
-    values = [rule.dropout(epochs) for epochs in (0.1, 1, 2, 4, 8, 16, 32, 1e6)]
+    values = [rule.dropout(epochs) for epochs in (0.1, 1, 2, 4, 8, 16, 30)]
     assert values == sorted(values)
-    assert values[0] == values[1] == 0 and values[-1] == rule.LARGEST_DROPOUT
+    assert values[0] == values[1] == 0 < values[2]
 
 
 def test_the_warmup_is_a_share_of_the_steps():

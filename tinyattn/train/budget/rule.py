@@ -14,13 +14,14 @@ candidate c of ``SIZES``, b(c) its tokens per step and N(c) the parameters of it
 
 3. Regularization. With e = n b(c) / D passes over the text (epochs), the dropout probability is
 
-       dropout = DROPOUT_PER_DOUBLING log2(e / FREE_EPOCHS),    between 0 and LARGEST_DROPOUT:
+       dropout = DROPOUT_PER_DOUBLING log2(e),    at least 0:
 
    a text that is read once needs none; each further doubling adds the same amount.
 
-4. Schedule. Warmup takes a thirtieth of the steps. EVALUATION_SHARE of the time pays for as many evaluations of the
-   whole validation part as FEWEST_EVALUATIONS to MOST_EVALUATIONS, at equal distances, so that the best state precedes
-   overfitting; if it does not pay for the fewest, these cover a part of it.
+4. Schedule. The learning rates are the default ones times (300 / n)^(1/4), at most 1: 300 is the default number of
+   steps, and longer runs need smaller ones. Warmup takes a thirtieth of the steps. EVALUATION_SHARE of the time pays
+   for as many evaluations of the whole validation part as FEWEST_EVALUATIONS to MOST_EVALUATIONS, at equal distances,
+   so that the best state precedes overfitting; if it does not pay for the fewest, these cover a part of it.
 
 A given option is kept in every candidate, and the rest is chosen around it.
 """
@@ -28,14 +29,14 @@ A given option is kept in every candidate, and the rest is chosen around it.
 import math
 from dataclasses import dataclass
 
+from ..config import OptimizerOptions, RunOptions
+
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 5, 20
 EVALUATION_SHARE = 0.06  # of the time
 SAMPLE_SHARE = 0.02  # of the time
-PARAMETERS_PER_TOKEN = 12
-MOST_EPOCHS = 40
-FREE_EPOCHS = 1.0
-DROPOUT_PER_DOUBLING = 0.06
-LARGEST_DROPOUT = 0.3
+PARAMETERS_PER_TOKEN = 20
+MOST_EPOCHS = 30
+DROPOUT_PER_DOUBLING = 0.04
 FEWEST_STEPS = 20  # below, nothing is learned
 MOST_STEPS = 10**9
 LEAST_EVALUATED_TOKENS, MOST_EVALUATED_TOKENS = 2048, 1_000_000
@@ -128,7 +129,7 @@ def candidates(text, given):
     Options are adapted to the given ones: the number of heads divides the width, and a window fits the text.
 
     >>> [options["dim"] for options, _ in candidates(Text(18_000, 2_000, 60), {})]
-    [32, 64]
+    [32, 64, 96]
     >>> candidates(Text(900, 40, 10), {"layers": 2, "heads": 3})[0]
     ({'dim': 30, 'block_size': 32, 'batch_size': 8}, 20)
     """
@@ -181,6 +182,8 @@ def training_options(size, steps, text, given):
     options = {
         "steps": steps,
         "dropout": dropout(steps * tokens / text.training),
+        "learning_rate": _smaller(OptimizerOptions.learning_rate, steps),
+        "muon_learning_rate": _smaller(OptimizerOptions.muon_learning_rate, steps),
         "warmup_steps": max(1, min(steps // 30, 100)),
     }
     return {name: value for name, value in options.items() if name not in given}
@@ -189,11 +192,16 @@ def training_options(size, steps, text, given):
 def dropout(epochs):
     """The dropout probability for a number of passes over the text.
 
-    >>> dropout(0.5), dropout(4), dropout(1000)
-    (0.0, 0.12, 0.3)
+    >>> dropout(0.5), dropout(4), dropout(30)
+    (0.0, 0.08, 0.2)
     """
-    doublings = math.log2(max(epochs, FREE_EPOCHS) / FREE_EPOCHS)
-    return round(min(DROPOUT_PER_DOUBLING * doublings, LARGEST_DROPOUT), 2)
+    return round(DROPOUT_PER_DOUBLING * math.log2(max(epochs, 1)), 2)
+
+
+def _smaller(learning_rate, steps):
+    """A default learning rate for a number of steps, with three significant digits."""
+    factor = min(1.0, (RunOptions.steps / steps) ** 0.25)
+    return float(f"{factor * learning_rate:.3g}")
 
 
 def evaluations(seconds, token_seconds, state_seconds, text):
