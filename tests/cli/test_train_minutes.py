@@ -21,11 +21,11 @@ TINY = "--layers 1 --heads 2 --dim 16 --workers 1 --sample-length 5".split()
 
 
 def test_a_run_with_a_time_prints_what_was_chosen(call, text_file):
-    answer = call("train", "--data", text_file, "--minutes", 1.5, "--out", "my run", *TINY)
+    answer = call("train", "--data", text_file, "--minutes", 1000, "--out", "my run", *TINY)
     assert answer.status == 0, answer.error
     config = RunDirectory.open("my run").config()
     steps, block = config.run.steps, config.architecture.block_size
-    assert f"1.5 minutes here: 1/2/16, block {block}, batch " in answer.output
+    assert f"1000 minutes here: 1/2/16, block {block}, batch " in answer.output
     assert f" {steps:,} steps of " in answer.output
     assert f"step {steps}/{steps}" in answer.output
     assert "done in" in answer.output
@@ -41,7 +41,7 @@ def test_a_run_with_a_time_prints_what_was_chosen(call, text_file):
 
 
 def test_it_is_stopped_and_resumed_like_any_run(call, text_file):
-    words = ["train", "--data", text_file, "--minutes", 1.5, "--out", "run", *TINY]
+    words = ["train", "--data", text_file, "--minutes", 1000, "--out", "run", *TINY]
     answer = call(*words, "--stop-after", 3)
     assert answer.status == 0 and "resume with:" in answer.output
     steps = RunDirectory.open("run").config().run.steps
@@ -80,7 +80,7 @@ def test_steps_in_a_file_are_refused_and_other_options_are_kept(call, refuse, tr
     (tmp_path / "options.json").write_text(json.dumps(options))
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question.\n" * 30)
-    words = ["train", "--config", "options.json", "--data", text, "--minutes", 1.5, "--workers", 1]
+    words = ["train", "--config", "options.json", "--data", text, "--minutes", 1000, "--workers", 1]
     answer = call(*words, "--out", "run")
     assert answer.status == 0, answer.error
     assert RunDirectory.open("run").config().architecture.dim == 8

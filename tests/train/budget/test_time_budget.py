@@ -86,7 +86,7 @@ def test_each_candidate_is_measured_once_and_the_chosen_one_last(fast_machine, t
 @pytest.mark.parametrize(
     "given",
     [
-        {"preset": "nanogpt-cpu"},
+        {"preset": "nanogpt-cpu", "dim": 16, "block_size": 8},
         {"preset": "gpt2-shaped"},
         {"attention": "window", "window": 4},
         {"attention": "linear"},
@@ -100,7 +100,7 @@ def test_each_candidate_is_measured_once_and_the_chosen_one_last(fast_machine, t
 )
 def test_other_models_are_measured_and_trained(few_steps, text_file, tmp_path, display, given):
     options = {"data": str(text_file), "workers": 1, "layers": 1, "sample_length": 3, **given}
-    budget = TimeBudget(2, options)
+    budget = TimeBudget(1000, options)
     trainer = begin(budget.first_config, tmp_path / "run", budget=budget)
     assert trainer.train(display)
     values = flatten(trainer.config)
@@ -119,7 +119,7 @@ def test_a_preset_keeps_its_size_and_its_optimizer(fast_machine, text_file, tmp_
 
 def test_a_model_to_start_from_keeps_its_size(few_steps, text_file, tmp_path, display, gpt2_folder):
     options = {"from_": str(gpt2_folder), "data": str(text_file), "workers": 1, "block_size": 8}
-    budget = TimeBudget(2, options)
+    budget = TimeBudget(1000, options)
     trainer = begin(budget.first_config, tmp_path / "run", budget=budget)
     before = ta.models.GPT.from_pretrained(gpt2_folder).state_dict()
     for name, array in trainer.model.state_dict().items():
@@ -134,7 +134,7 @@ def test_the_trial_leaves_the_run_unchanged_and_the_run_is_resumed_bit_identical
 ):
     options = {"data": str(text_file), "workers": 2, "layers": 2, "dim": 16, "dropout": 0.1}
     before = ta.manual_seed(7).state
-    budget = TimeBudget(2, options)
+    budget = TimeBudget(1000, options)
     trainer = begin(budget.first_config, tmp_path / "first", budget=budget)
     config = trainer.config
     assert ta.backend.random.default_random().state == before
