@@ -27,9 +27,8 @@ from .rows import contiguous, heads_swapped, is_floating, wide
 
 _THREADS = 128
 _HEAD_DIMS = (16, 32, 64, 128)  # the kernels are compiled for these
-LONGEST = 65535 * (
-    _THREADS // 4
-)  # sequence: the largest grid along its second axis, with the fewest rows per block
+# The longest sequence: the largest grid along its second axis, with the fewest rows per block.
+LONGEST = 65535 * (_THREADS // 4)
 
 
 def forward(q, k, v, mask, *, causal=False, scale=None, dropout_p=0.0, dropout_key=None):

@@ -11,10 +11,7 @@ from .launch import launch
 from .residual import NO_BRANCH, NO_DROPOUT
 from .rows import affine_fits, as_rows, row_layout, takes_rows, wide
 
-SUMS = (
-    "weight",
-    "bias",
-)  # of the partial sums that backward leaves, next to each other in this order
+SUMS = ("weight", "bias")  # partial sums that backward leaves in adjacent columns, in this order
 
 
 def forward(x, weight, bias, *, axes, eps):

@@ -59,13 +59,11 @@ class ProcessGroup:
         if self.communicator is None:
             return
         if not self.is_first:
-            time.sleep(
-                4
-            )  # rank 0 most likely has the same error, reports it and terminates this process
+            # Rank 0 most likely has the same error, reports it and terminates this process.
+            time.sleep(4)
         report()
-        time.sleep(
-            1
-        )  # the launcher needs time to forward the output, which it discards when it terminates
+        # The launcher needs time to forward the output, which it discards when it terminates.
+        time.sleep(1)
         self.communicator.Abort(status)
         os._exit(status)  # some implementations return, and terminate this process later
 
