@@ -13,18 +13,18 @@ from .nn import evaluating
 
 
 def sample_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
-    """Convert logits to the probabilities of the next character.
+    """Convert logits to the probabilities of the next token.
 
     The logits are divided by the temperature. Then top-k keeps the k largest, and top-p (nucleus sampling, Holtzman et
     al. 2020) keeps the smallest set whose total probability reaches p. The rest is normalized.
 
     Args:
-        logits: NumPy array (..., vocabulary), finite or -inf (an excluded character).
+        logits: NumPy array (..., vocabulary), finite or -inf (an excluded token).
         temperature: 0 is greedy: all probability is on the largest logit; values below 1 sharpen the distribution,
             values above 1 flatten it.
-        top_k: number of characters to keep, at least 1; values above the vocabulary size keep all. Ties are broken by
+        top_k: number of tokens to keep, at least 1; values above the vocabulary size keep all. Ties are broken by
             the lower id, so that exactly k are kept.
-        top_p: total probability to keep, 0 to 1. The character that crosses it is kept, so that 0 keeps one and 1
+        top_p: total probability to keep, 0 to 1. The token that crosses it is kept, so that 0 keeps one and 1
             keeps all. Sums are compared with a tolerance of 16 epsilon of the logits' dtype.
 
     Returns:
@@ -111,10 +111,10 @@ def draw(p, random):
 
 
 def context_start(position, block_size, slide):
-    """Start of the context window from which the character at ``position`` is predicted.
+    """Start of the context window from which the token at ``position`` is predicted.
 
-    The start is 0 until the text exceeds the block size. Then it moves in strides of ``slide`` characters, so that the
-    context has between ``block_size - slide + 1`` and ``block_size`` characters.
+    The start is 0 until the text exceeds the block size. Then it moves in strides of ``slide`` tokens, so that the
+    context has between ``block_size - slide + 1`` and ``block_size`` tokens.
 
     >>> [context_start(position, 4, 1) for position in range(3, 8)]
     [0, 0, 1, 2, 3]
@@ -136,23 +136,23 @@ def default_slide(block_size):
 
 
 class ContextReader:
-    """Computes the logits of the next character of a growing text, with a KV cache.
+    """Computes the logits of the next token of a growing text, with a KV cache.
 
-    The cache has the keys and values of the characters processed so far. When the text exceeds the block size, the
+    The cache has the keys and values of the tokens processed so far. When the text exceeds the block size, the
     context window moves (``context_start``) and the cache is recomputed: the cached keys depend, through the layers, on
-    characters outside the window, and learned positions have changed. Therefore the logits equal those of the model on
+    tokens outside the window, and learned positions have changed. Therefore the logits equal those of the model on
     the context alone, with or without a cache.
 
-    Single characters are processed by a ``models.Decoder`` if it supports the model. The model must not change between
+    Single tokens are processed by a ``models.Decoder`` if it supports the model. The model must not change between
     calls.
 
     Args:
-        model: maps ids (batch, characters) to logits; accepts ``cache=`` if ``use_cache``.
+        model: maps ids (batch, tokens) to logits; accepts ``cache=`` if ``use_cache``.
         block_size: longest context of the model.
         slide: stride of the context window, 1 to block_size. Trade-off: 1 keeps the longest context, but recomputes the
-            cache for each character beyond the block size; half a block processes most characters once with a
+            cache for each token beyond the block size; half a block processes most tokens once with a
             context that is shorter at times.
-        use_cache: False processes the whole context for every character.
+        use_cache: False processes the whole context for every token.
 
     >>> import tinyattn as ta
     >>> config = ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=1, dim=8)

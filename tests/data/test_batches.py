@@ -20,7 +20,7 @@ def test_the_last_window_is_reachable_and_none_beyond():
 
 
 def test_a_text_shorter_than_a_window_is_refused_with_both_numbers():
-    with pytest.raises(InputError, match=r"10 characters .*16.*17"):
+    with pytest.raises(InputError, match=r"10 tokens .*16.*17"):
         Batches(np.arange(10), 16, 1, Random(0))
 
 

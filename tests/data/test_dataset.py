@@ -36,7 +36,7 @@ def test_the_evaluated_characters_are_those_of_the_predicted_tokens(dataset):
 
 
 def test_the_baselines_are_those_of_the_evaluated_tokens(dataset):
-    batches = list(evaluation_batches(dataset.validation, 8, 4, characters=24))
+    batches = list(evaluation_batches(dataset.validation, 8, 4, tokens=24))
     inputs, targets = (np.concatenate([batch[i].ravel() for batch in batches]) for i in range(2))
     train, size = dataset.train.astype(np.int64), len(dataset.vocabulary)
     pairs, firsts = np.zeros((size, size)), np.zeros(size)

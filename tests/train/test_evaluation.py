@@ -8,7 +8,7 @@ import pytest
 
 from tinyattn.models import GPT, GPTConfig
 from tinyattn.train.config import make_config
-from tinyattn.train.evaluation import Stopped, evaluate, evaluated_characters
+from tinyattn.train.evaluation import Stopped, evaluate, evaluated_tokens
 from tinyattn.train.parallel import ThreadExecutor
 from tinyattn.train.session import begin, resume
 from tinyattn.train.storage.metrics import read_metrics
@@ -35,27 +35,25 @@ def test_a_sample_consists_of_complete_evenly_spaced_windows(ids):
         return loss(inputs, targets)
 
     model.loss = keep
-    evaluate(model, ids, 8, characters=404)
+    evaluate(model, ids, 8, tokens=404)
     # 50 of the 500 windows, every tenth.
     assert np.array_equal(seen, [ids[i * 80 + 1 : i * 80 + 9] for i in range(50)])
-    assert evaluated_characters(len(ids), 8, 404) == 400
+    assert evaluated_tokens(len(ids), 8, 404) == 400
 
 
-@pytest.mark.parametrize("characters", [None, 4000, 10**6])
-def test_a_short_text_is_evaluated_completely(ids, characters):
+@pytest.mark.parametrize("tokens", [None, 4000, 10**6])
+def test_a_short_text_is_evaluated_completely(ids, tokens):
     model = model_of()
-    assert evaluate(model, ids, 8, characters=characters) == evaluate(model, ids, 8)
-    assert evaluated_characters(len(ids), 8, characters) == 4000
+    assert evaluate(model, ids, 8, tokens=tokens) == evaluate(model, ids, 8)
+    assert evaluated_tokens(len(ids), 8, tokens) == 4000
 
 
-@pytest.mark.parametrize("characters", [1, 100, 1999])
-def test_a_sample_has_the_reported_number_of_characters(ids, characters):
+@pytest.mark.parametrize("tokens", [1, 100, 1999])
+def test_a_sample_has_the_reported_number_of_tokens(ids, tokens):
     reported = []
-    evaluate(
-        model_of(), ids, 8, characters=characters, watch=lambda *numbers: reported.append(numbers)
-    )
-    assert reported[-1] == (evaluated_characters(4001, 8, characters),) * 2
-    assert reported[-1][0] <= max(characters, 8)
+    evaluate(model_of(), ids, 8, tokens=tokens, watch=lambda *numbers: reported.append(numbers))
+    assert reported[-1] == (evaluated_tokens(4001, 8, tokens),) * 2
+    assert reported[-1][0] <= max(tokens, 8)
 
 
 def test_the_loss_is_the_same_for_every_number_of_workers_and_every_speed(ids, monkeypatch):
@@ -130,7 +128,7 @@ def test_an_interrupted_evaluation_is_repeated_on_resumption(tmp_path, tiny, dis
         assert RunDirectory.open(path).read_state("best") is not None
 
 
-def test_the_report_contains_the_number_of_evaluated_characters(tmp_path, tiny):
+def test_the_report_contains_the_number_of_evaluated_tokens(tmp_path, tiny):
     tiny["evaluate_characters"] = 40
     trainer = begin(make_config(tiny), tmp_path / "run")
     report = trainer.evaluate()
@@ -146,7 +144,7 @@ def test_an_encoders_evaluation_masks_the_same_characters_each_time(tmp_path, ti
 def test_an_evaluation_does_not_depend_on_the_number_of_workers(
     tmp_path, tiny, monkeypatch, executor_of
 ):
-    monkeypatch.setattr("tinyattn.train.evaluation.CHARACTERS_AT_ONCE", 16)
+    monkeypatch.setattr("tinyattn.train.evaluation.TOKENS_AT_ONCE", 16)
     trainer = begin(make_config(tiny), tmp_path / "run")
     ids = trainer.dataset.validation
     alone = evaluate(trainer.model, ids, 8)

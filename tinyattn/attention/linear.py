@@ -187,7 +187,7 @@ LINEAR = AttentionKind(
     linear_attention,
     options={
         "feature_map": Option(elu_plus_one, "Function from tensors to positive features."),
-        "chunk": Option(64, "Positions per chunk; affects the speed only [characters].", 1),
+        "chunk": Option(64, "Positions per chunk; affects the speed only [tokens].", 1),
     },
     has_weights=False,
     prefix_state=LinearState,

@@ -250,8 +250,8 @@ WINDOW = AttentionKind(
     "window",
     sliding_window_attention,
     options={
-        "window": Option(32, "Keys that a query sees, including its own [characters].", 1),
-        "global_tokens": Option(0, "First characters that every query sees [characters].", 0),
+        "window": Option(32, "Keys that a query sees, including its own [tokens].", 1),
+        "global_tokens": Option(0, "First tokens, which every query sees [tokens].", 0),
     },
     visible=visible_in_window,
     unsupported=frozenset({"query_mask", "dropout"}),

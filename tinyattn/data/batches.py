@@ -13,8 +13,8 @@ def split_text(ids, block_size, train_fraction=TRAIN_FRACTION):
 
     Args:
         ids: integers, shape (length,).
-        block_size: characters in a window; each part needs a window and the character after it.
-        train_fraction: fraction of the characters for training.
+        block_size: tokens in a window; each part needs a window and the token after it.
+        train_fraction: fraction of the tokens for training.
 
     Returns:
         Two views of ``ids``.
@@ -54,7 +54,7 @@ class Batches:
 
     Args:
         ids: integers, shape (length,), length > block_size.
-        block_size: characters in a window.
+        block_size: tokens in a window.
         batch_size: windows in a batch.
         random: the random stream (``tinyattn.backend.Random``).
 
@@ -68,8 +68,8 @@ class Batches:
     def __init__(self, ids, block_size, batch_size, random):
         if len(ids) < block_size + 1:
             raise InputError(
-                f"a text of {len(ids)} characters is too short for blocks of {block_size}: "
-                f"a window and the character after it need {block_size + 1}"
+                f"a text of {len(ids)} tokens is too short for blocks of {block_size}: "
+                f"a window and the token after it need {block_size + 1}"
             )
         self.ids = host_array(ids)
         self.block_size = block_size
@@ -78,11 +78,11 @@ class Batches:
 
     @property
     def window_count(self):
-        """The number of windows; the last one ends one character before the end of the text."""
+        """The number of windows; the last one ends one token before the end of the text."""
         return len(self.ids) - self.block_size
 
     def draw(self):
-        """The next batch: inputs, and targets one character later, both int64, (batch_size, block_size)."""
+        """The next batch: inputs, and targets one token later, both int64, (batch_size, block_size)."""
         starts = self.random.integers(0, self.window_count, size=self.batch_size)
         return _windows(self.ids, starts, self.block_size)
 
@@ -93,28 +93,28 @@ def _windows(ids, starts, block_size):
     return windows[:, :-1], windows[:, 1:]
 
 
-def evaluation_batches(ids, block_size, batch_size, characters=None):
-    """Consecutive windows whose targets are every character of ``ids`` except the first, once.
+def evaluation_batches(ids, block_size, batch_size, tokens=None):
+    """Consecutive windows whose targets are every token of ``ids`` except the first, once.
 
     Args:
         ids: integers, shape (length,).
-        block_size: characters in a window; the last window may be shorter.
+        block_size: tokens in a window; the last window may be shorter.
         batch_size: maximum number of windows in a batch.
-        characters: if ``ids`` is longer, use only as many whole windows as contain this number of characters (at least
+        tokens: if ``ids`` is longer, use only as many whole windows as contain this number of tokens (at least
             one), spread evenly over ``ids``.
 
     Yields:
-        Inputs and targets, int64, (windows, characters).
+        Inputs and targets, int64, (windows, tokens).
 
     >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(8), 3, 2)]
     [[[1, 2, 3], [4, 5, 6]], [[7]]]
-    >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(13), 3, 2, characters=6)]
+    >>> [targets.tolist() for _, targets in evaluation_batches(np.arange(13), 3, 2, tokens=6)]
     [[[1, 2, 3], [7, 8, 9]]]
     """
     ids = host_array(ids)
     windows = (len(ids) - 1) // block_size
-    whole = characters is None or characters >= len(ids) - 1
-    count = windows if whole else min(windows, max(1, characters // block_size))
+    whole = tokens is None or tokens >= len(ids) - 1
+    count = windows if whole else min(windows, max(1, tokens // block_size))
     for first in range(0, count, batch_size):
         chosen = np.arange(first, min(first + batch_size, count)) * windows // count
         yield _windows(ids, chosen * block_size, block_size)

@@ -12,9 +12,8 @@ from ..ops.losses import IGNORE_INDEX
 from .parallel import SerialExecutor
 from .step import batch_loss
 
-CHARACTERS_AT_ONCE = (
-    2048  # per batch: large enough for efficient matrix products, small enough for the cache
-)
+# Per batch: large enough for efficient matrix products, small enough for the cache.
+TOKENS_AT_ONCE = 2048
 
 # Bounds of the time between two calls of ``watch`` [s].
 _SHORTEST, _LONGEST = 0.1, 0.4
@@ -24,7 +23,7 @@ class Stopped(Exception):
     """An evaluation or sample was stopped before it was complete."""
 
 
-def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=None, watch=None):
+def evaluate(model, ids, block_size, prepare=None, executor=None, *, tokens=None, watch=None):
     """The mean loss over ``ids``, in consecutive windows that cover it once.
 
     The model is in eval mode during the call; afterwards, also after an exception, each module is in its previous mode.
@@ -33,13 +32,13 @@ def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=
     Args:
         model: a module with ``loss(ids, targets)``.
         ids: integers, shape (length,).
-        block_size: characters per window.
+        block_size: tokens per window.
         prepare: ``(inputs, targets, random) -> (inputs, targets)``, prepares a batch for the model's task
             (``build_task``); ``random`` has the same seed in each call, so that evaluations can be compared.
         executor: an ``Executor`` of this model that shares the batches among its workers; serial by default.
-        characters: largest number to evaluate, in whole windows evenly spaced over ``ids``, the same ones each time;
+        tokens: largest number to evaluate, in whole windows evenly spaced over ``ids``, the same ones each time;
             None for all.
-        watch: called several times per second with ``(done, total)``, numbers of characters; an exception from it
+        watch: called several times per second with ``(done, total)``, numbers of tokens; an exception from it
             stops the evaluation.
 
     Returns:
@@ -50,18 +49,18 @@ def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=
     >>> import tinyattn as ta
     >>> model = ta.models.GPT(ta.models.GPTConfig(vocabulary_size=4, block_size=8, layers=1, heads=1, dim=8))
     >>> for parameter in model.parameters():
-    ...     parameter.data[...] = 0  # each of the 4 characters is equally likely
+    ...     parameter.data[...] = 0  # each of the 4 tokens is equally likely
     >>> round(evaluate(model, np.arange(100) % 4, block_size=8), 4), round(float(np.log(4)), 4)
     (1.3863, 1.3863)
     """
     executor = executor or SerialExecutor(model)
-    batch_size = max(1, CHARACTERS_AT_ONCE // block_size)
-    batches = evaluation_batches(ids, block_size, batch_size, characters)
+    batch_size = max(1, TOKENS_AT_ONCE // block_size)
+    batches = evaluation_batches(ids, block_size, batch_size, tokens)
     if prepare is not None:
         random = Random(0)
         batches = (prepare(inputs, targets, random) for inputs, targets in batches)
     loss, count, done = 0.0, 0, 0
-    size = evaluated_characters(len(ids), block_size, characters)
+    size = evaluated_tokens(len(ids), block_size, tokens)
     with evaluating(model):
         for piece in _pieces(batches, executor.workers):
             for total, number in executor.map(_summed_loss, piece):
@@ -72,15 +71,15 @@ def evaluate(model, ids, block_size, prepare=None, executor=None, *, characters=
     return loss / count
 
 
-def evaluated_characters(length, block_size, characters=None):
-    """The number of characters of a text of ``length`` that ``evaluate`` predicts with these arguments.
+def evaluated_tokens(length, block_size, tokens=None):
+    """The number of tokens of a text of ``length`` that ``evaluate`` predicts with these arguments.
 
-    >>> evaluated_characters(1001, 64), evaluated_characters(1001, 64, 500)
+    >>> evaluated_tokens(1001, 64), evaluated_tokens(1001, 64, 500)
     (1000, 448)
     """
-    if characters is None or characters >= length - 1:
+    if tokens is None or tokens >= length - 1:
         return length - 1
-    return max(1, characters // block_size) * block_size
+    return max(1, tokens // block_size) * block_size
 
 
 def _pieces(batches, workers):

@@ -282,7 +282,7 @@ class Trainer:
         block_size, most = self.config.architecture.block_size, self.config.run.evaluate_characters
         executor = self.step_function.executor
         loss = evaluate(
-            self.model, validation, block_size, self.task, executor, characters=most, watch=watch
+            self.model, validation, block_size, self.task, executor, tokens=most, watch=watch
         )
         if not math.isfinite(loss):
             raise self._non_finite(f"the validation loss is not finite ({loss:g})")

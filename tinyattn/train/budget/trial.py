@@ -99,7 +99,7 @@ def _seconds_per_evaluated_token(trainer, step_seconds, seconds):
         block_size,
         trainer.task,
         executor,
-        characters=tokens,
+        tokens=tokens,
     )
     return (time.perf_counter() - start) / tokens
 
