@@ -58,5 +58,5 @@ def test_rows_without_weights_are_ignored():
 
 
 def test_weights_that_do_not_fit_the_text_are_refused():
-    with pytest.raises(ValueError, match="4 characters"):
+    with pytest.raises(ValueError, match="4 tokens"):
         measure_heads(np.zeros((1, 1, 3, 3)), "abcd")

@@ -343,10 +343,10 @@ def test_a_behavior_that_cannot_be_measured_has_a_reason(browser, small):
     assert len(content.characters) < 16
     with opened(browser, path) as tab:
         card = tab.locator("#cards li").first
-        assert "no character can attend to one 16 or more away" in card.inner_text()
+        assert "no token can attend to one 16 or more away" in card.inner_text()
         tab.locator("#heads summary").click()
         definitions = tab.locator("#heads .definitions").inner_text()
-        assert "Not on this text: no character can attend to one 16 or more away." in definitions
+        assert "Not on this text: no token can attend to one 16 or more away." in definitions
         assert "–" not in card.inner_text()
 
 
@@ -356,7 +356,7 @@ def test_head_cards_sort_by_a_share(browser, small):
         assert tab.locator("#cards li").first.get_attribute("data-head") == "0.0"
         tab.select_option("#sort", "first")
         order = tab.locator("#cards li").evaluate_all("all => all.map((li) => li.dataset.head)")
-        assert order[0] == "1.1", "the synthetic head that looks at the first character"
+        assert order[0] == "1.1", "the synthetic head that looks at the first token"
         shares = tab.locator("#cards [data-share=first]").all_inner_texts()
         assert [float(text[:-2]) for text in shares] == sorted(
             (float(text[:-2]) for text in shares), reverse=True

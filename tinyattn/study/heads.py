@@ -1,6 +1,6 @@
 """Classification of attention heads by six behaviors, each measured as a share between 0 and 1.
 
-A share is the mean over the rows in which the behavior is possible, so that a text without repeated characters does
+A share is the mean over the rows in which the behavior is possible, so that a text without repeated tokens does
 not count against induction heads. The baseline is the share of uniform attention on the same text: in a long text,
 uniform attention is mostly long-range. With the baseline b, a head is classified as a behavior if its share is at
 least b + threshold (1 - b). For ``uniform``, where the baseline is 1, the threshold applies to the share itself.
@@ -38,49 +38,49 @@ BEHAVIORS = (
     Behavior(
         "neighbor",
         "neighbor",
-        f"Weight on other keys at most {NEAR} characters away.",
+        f"Weight on other keys at most {NEAR} tokens away.",
         0.3,
-        "no character can attend to a neighbor",
+        "no token can attend to a neighbor",
     ),
     Behavior(
         "long_range",
         "long-range",
-        f"Weight on keys {FAR} or more characters away.",
+        f"Weight on keys {FAR} or more tokens away.",
         0.3,
-        f"no character can attend to one {FAR} or more away",
+        f"no token can attend to one {FAR} or more away",
     ),
     Behavior(
         "uniform",
         "uniform",
         "Entropy of the row's weights divided by the entropy of uniform weights on its visible keys.",
         0.9,
-        "no character can attend to two keys",
+        "no token can attend to two keys",
     ),
     Behavior(
         "first",
-        "first character",
-        "Weight on the text's first character, for later queries.",
+        "first token",
+        "Weight on the text's first token, for later queries.",
         0.3,
-        "no later character can attend to the first",
+        "no later token can attend to the first",
     ),
     Behavior(
         "same",
-        "same character",
-        "Weight on other positions with the same character as the query.",
+        "same token",
+        "Weight on other positions with the same token as the query.",
         0.3,
-        "no character can attend to an equal one",
+        "no token can attend to an equal one",
     ),
     Behavior(
         "induction",
         "induction",
-        "Weight on the keys directly after an earlier occurrence of the query's character.",
+        "Weight on the keys directly after an earlier occurrence of the query's token.",
         0.3,
-        "no character occurs twice",
+        "no token occurs twice",
     ),
 )
 
 
-def target_cells(characters):
+def target_cells(tokens):
     """Cells whose weights count for each behavior: a dict of key to a boolean array (length, length).
 
     Rows are queries, columns are keys. ``uniform`` has no cells: it is measured by entropy.
@@ -88,11 +88,11 @@ def target_cells(characters):
     >>> target_cells("abab")["induction"].astype(int).tolist()
     [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
     """
-    length = len(characters)
+    length = len(tokens)
     query, key = np.arange(length)[:, None], np.arange(length)[None, :]
-    ids = np.unique(list(characters), return_inverse=True)[1]
+    ids = np.unique(list(tokens), return_inverse=True)[1]
     same = ids[:, None] == ids[None, :]
-    # after[i, j]: the character before key j equals that of query i, at a position before i.
+    # after[i, j]: the token before key j equals that of query i, at a position before i.
     after = np.zeros((length, length), bool)
     after[:, 1:] = same[:, :-1] & (key[:, :-1] < query)
     return {
@@ -104,12 +104,12 @@ def target_cells(characters):
     }
 
 
-def measure_heads(weights, characters, allowed=None):
+def measure_heads(weights, tokens, allowed=None):
     """Measure the shares of every head: a dict of behavior key to an array (layers, heads).
 
     Args:
         weights: attention weights (layers, heads, length, length); rows sum to 1.
-        characters: the text, ``length`` characters.
+        tokens: the text, ``length`` tokens.
         allowed: boolean (length, length), the keys that each query sees; by default those to which any head gives a
             positive weight.
 
@@ -117,20 +117,20 @@ def measure_heads(weights, characters, allowed=None):
         Shares from 0 to 1; NaN for a behavior that is not possible in any row of this text.
 
     >>> weights = np.zeros((1, 1, 3, 3))
-    >>> weights[0, 0, [0, 1, 2], [0, 0, 1]] = 1  # each character attends to the one before it
+    >>> weights[0, 0, [0, 1, 2], [0, 0, 1]] = 1  # each token attends to the one before it
     >>> measure_heads(weights, "abc")["neighbor"].tolist()
     [[1.0]]
     """
     weights = np.asarray(weights, np.float64)
-    if weights.ndim != 4 or weights.shape[2:] != (len(characters),) * 2:
+    if weights.ndim != 4 or weights.shape[2:] != (len(tokens),) * 2:
         raise ValueError(
-            f"weights of shape {weights.shape} for {len(characters)} characters: expected "
-            "(layers, heads, length, length) with length the number of characters"
+            f"weights of shape {weights.shape} for {len(tokens)} tokens: expected "
+            "(layers, heads, length, length) with length the number of tokens"
         )
     if allowed is None:
         allowed = (weights > 0).any(axis=(0, 1))
     shares = {}
-    for key, cells in target_cells(characters).items():
+    for key, cells in target_cells(tokens).items():
         cells = cells & allowed
         rows = cells.any(axis=1)
         inside = np.where(cells, weights, 0.0).sum(axis=-1)[..., rows]
@@ -143,11 +143,11 @@ def measure_heads(weights, characters, allowed=None):
     return {behavior.key: shares[behavior.key] for behavior in BEHAVIORS}
 
 
-def even_shares(characters, allowed):
+def even_shares(tokens, allowed):
     """Baseline: the shares of uniform attention on this text, a dict of behavior key to a number."""
     count = allowed.sum(axis=1, keepdims=True)
     even = np.where(allowed, 1.0 / np.maximum(count, 1), 0.0)
-    shares = measure_heads(even[None, None], characters, allowed)
+    shares = measure_heads(even[None, None], tokens, allowed)
     return {key: float(share[0, 0]) for key, share in shares.items()}
 
 
