@@ -34,7 +34,7 @@ def test_a_wrong_gradient_gives_status_1_and_says_what_is_wrong(capsys, monkeypa
         (["--op", "sofmax"], "did you mean softmax"),
         (["--op", "nope"], "did you mean ne"),
         (["--break", "sofmax"], "expected one of add"),
-        (["--break", "softmax", "--op", "softmax"], "--break goes without"),
+        (["--break", "softmax", "--op", "softmax"], "--break cannot be combined with RUN"),
         (["--op", "qqqqqq"], "'qqqqqq'; tinyattn gradcheck, without --op"),
         (["--html", "nowhere/page.html"], "there is no directory"),
         (["--html", ".", "--op", "softmax"], "--html . is a directory: give the name of a file"),

@@ -163,7 +163,10 @@ def test_a_page_is_written(rule, call):
         ),
         (["rule.py:softmax,raising", "--inputs", "3x4"], "rule.py:28: ValueError: matmul"),
         (["rule.py:softmax,wrong", "--inputs", "3", "--tests", "true"], "give --mutants as well"),
-        (["rule.py:softmax,wrong", "--inputs", "3", "--op", "softmax"], "--op goes without"),
+        (
+            ["rule.py:softmax,wrong", "--inputs", "3", "--op", "softmax"],
+            "--op cannot be combined with a function",
+        ),
         (["--op", "softmax", "--json"], "--json is for functions of a file"),
         (
             ["rule.py:softmax,lambda_backward", "--inputs", "3x4", "--mutants", "--html", "p"],

@@ -42,7 +42,7 @@ def test_from_the_path_to_a_right_answer(call, tmp_path):
         (["check", "gelu.py"], "tinyattn learn start gelu"),
         (["check", "mine.py"], "named after no exercise"),
         (["check", "gelu.py", "--seconds", "0"], "--seconds must be above 0"),
-        (["see", "walk"], "begin with tinyattn learn start walk"),
+        (["see", "graph"], "begin with tinyattn learn start graph"),
     ],
 )
 def test_a_mistake_of_the_users_is_a_sentence(refuse, words, said):

@@ -191,7 +191,7 @@ def attention_by_einsum(g, out, q, k, v, mask=None, causal=False, scale=None):
 
 
 @right("backward")
-def walk_by_recursion(operations, output, g):
+def graph_by_recursion(operations, output, g):
     """Each name asks those that used it: a value's cotangent is complete when it is computed."""
     made = {op.output: op for op in operations}
     reached, stack = set(), [output]
@@ -219,7 +219,7 @@ def walk_by_recursion(operations, output, g):
 
 
 @right("backward")
-def walk_with_lists(operations, output, g):
+def graph_with_lists(operations, output, g):
     arrived = {output: [g]}
     for op in reversed(operations):
         if op.output in arrived:

@@ -825,7 +825,7 @@ def attention_dk_from_k(g, out, q, k, v, mask=None, causal=False, scale=None):
 
 
 @student("backward")
-def walk_in_recorded_order(operations, output, g):
+def graph_in_recorded_order(operations, output, g):
     """From the first operation to the last."""
     grads = {output: g}
     for op in operations:
@@ -836,7 +836,7 @@ def walk_in_recorded_order(operations, output, g):
 
 
 @student("backward")
-def walk_overwrites(operations, output, g):
+def graph_overwrites(operations, output, g):
     """The last use wins."""
     grads = {output: g}
     for op in reversed(operations):
@@ -846,7 +846,7 @@ def walk_overwrites(operations, output, g):
 
 
 @student("backward")
-def walk_adds_in_place(operations, output, g):
+def graph_adds_in_place(operations, output, g):
     """`+=` into an array that others hold."""
     grads = {output: g}
     for op in reversed(operations):
@@ -860,7 +860,7 @@ def walk_adds_in_place(operations, output, g):
 
 
 @student("backward")
-def walk_depth_first(operations, output, g):
+def graph_depth_first(operations, output, g):
     """Recursion from the output, passing on the total each time."""
     made = {op.output: op for op in operations}
     grads = {}
@@ -877,7 +877,7 @@ def walk_depth_first(operations, output, g):
 
 
 @student("backward")
-def walk_starts_with_ones(operations, output, g):
+def graph_starts_with_ones(operations, output, g):
     """The loss has gradient one."""
     grads = {output: np.ones_like(g)}
     for op in reversed(operations):
@@ -888,7 +888,7 @@ def walk_starts_with_ones(operations, output, g):
 
 
 @student("backward")
-def walk_drops_what_was_made(operations, output, g):
+def graph_drops_what_was_made(operations, output, g):
     """Returns the gradients of inputs only."""
     grads = {output: g}
     for op in reversed(operations):
@@ -899,7 +899,7 @@ def walk_drops_what_was_made(operations, output, g):
 
 
 @student("backward")
-def walk_has_zeros_for_all(operations, output, g):
+def graph_has_zeros_for_all(operations, output, g):
     """A zero for each name, so that adding is easy."""
     names = {name for op in operations for name in (*op.inputs, op.output)}
     grads = {name: np.zeros_like(g) for name in names}

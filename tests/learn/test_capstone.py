@@ -131,12 +131,12 @@ def test_the_options_that_it_chooses_exist_and_give_way_to_those_given():
 
 
 def test_the_first_lines_say_whose_rules_and_which_exercises_are_idle(course):
-    rules = load_rules(course("softmax", "sigmoid", "walk", gelu=exercise("gelu").file()))
+    rules = load_rules(course("softmax", "sigmoid", "graph", gelu=exercise("gelu").file()))
     lines = describe(rules, make_config(rules.options(TINY)))
     yours, ours, idle, unsolved = lines.splitlines()
     assert yours == "rules  yours: softmax"
     assert "matmul" in ours and "gelu" in ours and "softmax" not in ours
-    assert "sigmoid, walk" in idle and unsolved.endswith("ours in its place: gelu")
+    assert "sigmoid, graph" in idle and unsolved.endswith("ours in its place: gelu")
 
 
 def test_a_model_that_needs_more_than_the_exercise_is_refused(course):

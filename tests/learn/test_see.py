@@ -66,9 +66,9 @@ def test_gradients_that_are_no_numbers_are_drawn_as_text(directory):
 
 
 def test_what_see_cannot_show_is_an_error(directory):
-    write(directory, "walk", "return {}")
+    write(directory, "graph", "return {}")
     with pytest.raises(InputError, match="no backward pass"):
-        see("walk.py")
+        see("graph.py")
     write(directory, "gelu", "return g.nothing")
     text, agree = see("gelu.py")
     assert not agree and "AttributeError" in text and "Traceback" not in text

@@ -709,11 +709,11 @@ def _unstable_weights(q, k, mask, causal, scale):
 wrong("attention_vjp", "scores of 1000", free=True)(_attention(weights=_unstable_weights))
 
 
-# ------------------------------------------------------------------------------------------------------------ walk
+# ------------------------------------------------------------------------------------------------------------ graph
 
 
 @wrong("backward", "overwrites")
-def walk_overwrites(operations, output, g):
+def graph_overwrites(operations, output, g):
     gradients = {output: g}
     for op in operations[::-1]:
         if op.output in gradients:
@@ -723,7 +723,7 @@ def walk_overwrites(operations, output, g):
 
 
 @wrong("backward", "order in which they ran")
-def walk_forward(operations, output, g):
+def graph_forward(operations, output, g):
     gradients = {output: g}
     for op in operations:
         if op.output in gradients:
@@ -733,7 +733,7 @@ def walk_forward(operations, output, g):
 
 
 @wrong("backward", "in place")
-def walk_in_place(operations, output, g):
+def graph_in_place(operations, output, g):
     gradients = {output: g}
     for op in reversed(operations):
         if op.output not in gradients:
@@ -747,7 +747,7 @@ def walk_in_place(operations, output, g):
 
 
 @wrong("backward", "does not run", "KeyError")
-def walk_expects_every_output(operations, output, g):
+def graph_expects_every_output(operations, output, g):
     gradients = {output: g}
     for op in reversed(operations):
         for name, d in zip(op.inputs, op.vjp(gradients[op.output])):
@@ -756,7 +756,7 @@ def walk_expects_every_output(operations, output, g):
 
 
 @wrong("backward", "right for", "wrong for", free=True)
-def walk_fills_with_zeros(operations, output, g):
+def graph_fills_with_zeros(operations, output, g):
     gradients = {name: np.zeros(3) for op in operations for name in (*op.inputs, op.output)}
     gradients[output] = g
     for op in reversed(operations):
@@ -766,7 +766,7 @@ def walk_fills_with_zeros(operations, output, g):
 
 
 @wrong("backward", "missing", free=True)
-def walk_returns_leaves_only(operations, output, g):
+def graph_returns_leaves_only(operations, output, g):
     gradients = {output: g}
     for op in reversed(operations):
         if op.output in gradients:

@@ -18,7 +18,7 @@ from .options import RunArgument, options
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Format and place."""
+    """Output format and folder."""
 
     to: Literal["hf"] = "hf"
     """Format: hf, a folder that transformers and tinyattn load as a GPT-2, with its tokenizer."""

@@ -98,7 +98,7 @@ def gradcheck(
     if run is not None and is_target(run):
         for name in ("op", "device", "broken"):
             if given.pop(name) is not None:
-                raise InputError(f"{OPTION_OF[name]} goes without a function of a file")
+                raise InputError(f"{OPTION_OF[name]} cannot be combined with a function of a file")
         _check_page_path(given["html"])
         given["order"] = given["order"] or 1
         return check_file(run, **given, **of_file | {"mode": of_file["mode"] or "full"})
@@ -126,7 +126,7 @@ def check(path=None, *, op=None, device=None, html=None, broken=None, order=None
     check_device(device)
     if broken is not None:
         if path or op or html:
-            raise InputError("--break goes without RUN, --op and --html")
+            raise InputError("--break cannot be combined with RUN, --op and --html")
         return break_on_purpose(broken, seed)
     if path is not None:
         if op or html:

@@ -131,11 +131,11 @@ def _print_report(report, functions):
     )
 
 
-# ------------------------------------------------------------------------------------------------ mistakes on purpose
+# ------------------------------------------------------------------------------------------------------- mutants
 
 
 def _score(functions, check, tests, as_json):
-    """Apply mistakes to the backward pass; print those that are missed, and return 1 if there are any."""
+    """Run the check on mutants of the backward pass; print those that it misses, and return 1 if there are any."""
     backward = functions.backward
     try:
         changes = list(mutants(backward))

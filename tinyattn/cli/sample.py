@@ -72,7 +72,7 @@ def sample(
     del settings["state"], settings["device"]
     pieces = loaded.stream(**settings)
     if how.slide is None:
-        _tell_about_slide(loaded, how)
+        _print_slide(loaded, how)
     with one_thread():
         for piece in _report_bad_logits(pieces, path):
             sys.stdout.write(piece)
@@ -81,7 +81,7 @@ def sample(
     return 0
 
 
-def _tell_about_slide(loaded, how):
+def _print_slide(loaded, how):
     """Print how the end of a text that does not fit the context is predicted, if not from the whole context."""
     block_size = loaded.model.config.block_size
     slide = default_slide(block_size)

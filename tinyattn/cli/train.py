@@ -252,7 +252,7 @@ def describe_start(trainer):
 
 
 def describe_plan(trainer, plan):
-    """What ``--minutes`` has chosen, and the command that trains the same again."""
+    """The options that ``--minutes`` has chosen, and the command that repeats the training."""
     config = trainer.config
     shape, run = config.architecture, config.run
     minutes = f"{plan.minutes:g} minute{'' if plan.minutes == 1 else 's'}"
@@ -273,7 +273,7 @@ def describe_plan(trainer, plan):
 
 
 def _tokens(dataset):
-    """How the text is divided into tokens, to follow the number of its characters."""
+    """The number of tokens and of distinct ones, as printed after the number of characters."""
     vocabulary = dataset.vocabulary
     if vocabulary.unit == "character":
         return f" ({len(vocabulary)} distinct)"

@@ -23,7 +23,7 @@ LARGEST = 10**8  # elements of one input
 
 @dataclass(frozen=True)
 class Functions:
-    """What is checked: ``fn`` as ``gradcheck`` takes it, from ``path``, with arrays of ``framework``."""
+    """The function to check: ``fn``, as for ``gradcheck``, from ``path``, with arrays of ``framework``."""
 
     path: Path
     names: tuple

@@ -90,7 +90,7 @@ class TextDataset:
             self._evaluated.clear()
 
     def evaluated(self, most=None):
-        """What an evaluation of at most ``most`` ids of the validation part covers: an ``EvaluatedText``."""
+        """The text that an evaluation of at most ``most`` ids of the validation part covers, an ``EvaluatedText``."""
         if most not in self._evaluated:
             self._evaluated[most] = self._measure(most)
         return self._evaluated[most]

@@ -25,7 +25,7 @@ PATH = (
     "layer_norm",
     "embedding",
     "attention",
-    "walk",
+    "graph",
 )
 
 

@@ -11,9 +11,8 @@ class Verdict:
     name: str
     passed: bool = False
     written: bool = True
-    usable: bool = (
-        False  # runs and returns the right shapes, so that a model can be trained with it
-    )
+    # It runs and returns the right shapes, so that a model can be trained with it.
+    usable: bool = False
     findings: list = field(default_factory=list)
     diagnosis: str = ""
     notes: list = field(default_factory=list)

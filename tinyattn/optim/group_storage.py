@@ -19,7 +19,7 @@ class GroupStorage:
 
     @property
     def values(self):
-        """What the updates change: the master weights of float16 parameters, else the parameters."""
+        """The array that updates modify: the master weights of float16 parameters, else the parameters."""
         return self.buffers.get("master", self.storage.values)
 
     def arrays(self, names):

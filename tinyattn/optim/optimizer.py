@@ -362,7 +362,7 @@ class Optimizer:
 
 
 def _without_warnings(update, item):
-    """``update(item)`` without floating-point warnings, which are set in each worker by itself."""
+    """``update(item)`` without floating-point warnings: that setting is per thread, and workers have their own."""
     with np.errstate(all="ignore"):
         update(item)
 

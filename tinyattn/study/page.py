@@ -191,14 +191,14 @@ def _predictions(content):
     rows = []
     for loss, probabilities, after in zip(content.losses, content.probabilities, content.expected):
         order = np.argsort(-probabilities, kind="stable")[:TOP]
-        came = None if after is None else math.exp(-loss)
+        probability = None if after is None else math.exp(-loss)
         top = [[content.vocabulary[k], float(probabilities[k])] for k in order]
-        rows.append({"loss": _finite(loss), "probability": came, "top": top})
+        rows.append({"loss": _finite(loss), "probability": probability, "top": top})
     return rows
 
 
 def pack_target(gradient, allowed):
-    """Pack dL/dP (layers, heads, length, length) of one character's loss."""
+    """Pack dL/dP (layers, heads, length, length) of one token's loss."""
     rows, parts = [], []
     for layer in gradient:
         reached = np.flatnonzero((layer * allowed).any(axis=(0, 2)))

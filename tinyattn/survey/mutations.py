@@ -37,7 +37,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Which of the three checks catches a mutation."""
+    """The result of a mutation: for each of the three checks, whether it catches it."""
 
     mutation: Mutation
     caught: dict  # name of the check -> bool

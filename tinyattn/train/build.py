@@ -196,9 +196,8 @@ class Optimizers:
             return clip_arrays(arrays, most)
         for array in arrays:
             array *= 1 / self.loss_scale.value
-        norm = float(
-            clip_arrays(arrays, most)
-        )  # in float16 the host waits: it must know whether to update
+        # In float16 the host waits: it must know whether to update.
+        norm = float(clip_arrays(arrays, most))
         self.loss_scale.update(math.isfinite(norm))
         self.skips = not math.isfinite(norm) and not self.loss_scale.is_exhausted
         return norm

@@ -71,7 +71,7 @@ class LossScale:
         self.steps = 0
 
     def update(self, finite):
-        """Take note of a step, whose gradients were finite or not."""
+        """Update the scale after a step; ``finite`` says whether the gradients were finite."""
         if not finite:
             self.value /= 2
             self.steps = 0
@@ -83,15 +83,15 @@ class LossScale:
 
     @property
     def is_exhausted(self):
-        """Whether gradients overflow even unscaled: then it is not the scale that is to blame."""
+        """Whether gradients overflow without a scale too, so that a smaller one does not help."""
         return self.value < 1
 
     def state(self):
-        """What ``restore`` takes: numbers that JSON can hold."""
+        """The state for ``restore``, a list of numbers that JSON can represent."""
         return [self.value, self.steps]
 
     def restore(self, state):
-        """Go on from what ``state`` gave."""
+        """Restore the result of ``state``."""
         self.value, self.steps = float(state[0]), int(state[1])
         if not math.isfinite(self.value):
             raise ValueError(f"a loss scale must be finite, got {self.value}")

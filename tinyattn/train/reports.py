@@ -1,4 +1,4 @@
-"""What training reports to a display: the results of a step and of an evaluation."""
+"""The reports of training to a display: the results of a step and of an evaluation."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ class DisplayError(Exception):
 
 
 class Display:
-    """What ``Trainer.train`` reports to; this one shows nothing, a subclass overrides what it shows.
+    """The display that ``Trainer.train`` calls; this one shows nothing, and subclasses override its methods.
 
     >>> class Losses(Display):
     ...     def step(self, report):

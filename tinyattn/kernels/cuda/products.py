@@ -197,7 +197,7 @@ def simulate_cublas(
     add,
     rounds_to_tf32,
 ):
-    """What ``cublasGemmStridedBatchedEx`` computes: C_i = op(A_i) op(B_i) + beta C_i, matrices stored by columns.
+    """Simulate ``cublasGemmStridedBatchedEx``: C_i = op(A_i) op(B_i) + beta C_i, for matrices stored by columns.
 
     op(A) is m x k, op(B) k x n, C m x n; column j of a matrix begins ``ld`` elements after column j - 1.
     """

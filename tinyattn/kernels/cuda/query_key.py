@@ -15,7 +15,7 @@ LARGEST_HEAD_DIM = 128
 
 
 class QueryKey(NamedTuple):
-    """What is done to queries and keys."""
+    """The normalization and the rotary positions of queries and keys."""
 
     eps: float | None = None  # of the normalization; None for no normalization
     cosine: object = None  # (length, head_dim / 2), the tables of rotary positions; None for none

@@ -1,5 +1,5 @@
 // The residual stream of a transformer block: x + D(y + b), with the output y of a branch, an optional bias b and
-// dropout D. layer_norm.cu and rms_norm.cu compute the same in one pass with the norm that follows.
+// dropout D. layer_norm.cu and rms_norm.cu compute the same in one pass with the next norm.
 //
 // Trade-offs: see residual.py.
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..exercise import Exercise, Function
 
 WORDS = """
-The walk back through the graph
+The backward pass of a graph
 
 The engine itself. A forward pass was recorded as a list of operations, in the order in which they ran. Each has
     op.inputs    the names of its inputs, such as ("a", "b"); a name may occur twice, as in a * a
@@ -185,7 +185,7 @@ def _from_ones(operations, output, g):
 
 
 EXERCISE = Exercise(
-    title="The walk back through the graph",
+    title="The backward pass of a graph",
     minutes=30,
     words=WORDS,
     imports="from types import SimpleNamespace\n\nimport numpy as np\n",
