@@ -1,6 +1,7 @@
 """Safetensors files: written as the library reads them, mapped without a copy, and every damage is noticed."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -96,3 +97,13 @@ def test_another_dtype_is_refused_unless_it_is_ignored(path):
     with pytest.raises(InputError, match="mask of dtype U8"):
         map_tensors(path)
     assert map_tensors(path, lambda name: name == "mask") == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_refused_without_reading_it(path):
+    os.mkfifo(path)
+    both_ends = os.open(path, os.O_RDWR)
+    os.write(both_ends, bytes(8))  # so that a reader does not wait
+    with pytest.raises(InputError, match="is a pipe"):
+        map_tensors(path)
+    os.close(both_ends)

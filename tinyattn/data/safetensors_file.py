@@ -13,13 +13,13 @@ Source: the description of the format in the repository of ``safetensors``.
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 
 from .atomic import write_atomic
 from .errors import InputError
 from .json_text import parse_json
+from .paths import readable_file
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # NumPy has no bfloat16
 OTHER_DTYPES = {
@@ -41,13 +41,14 @@ def map_tensors(path, ignore=lambda name: False):
         Arrays of float64, float32 or float16; bfloat16, which NumPy lacks, is converted to float32.
 
     Raises:
-        InputError: if the file is missing, truncated, not a safetensors file, or has a tensor of another dtype.
+        InputError: if the file is missing, truncated, not a safetensors file or no file, or has a tensor of another
+            dtype.
 
     >>> write_tensors("a.safetensors", {"x": np.ones((1, 2), np.float32)})
     >>> map_tensors("a.safetensors")
     {'x': array([[1., 1.]], dtype=float32)}
     """
-    path = Path(path)
+    path = readable_file(path)
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:

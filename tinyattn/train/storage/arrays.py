@@ -27,7 +27,7 @@ class SavedArrays(TensorContent):
         digest: as ``digest_of_arrays``.
 
     Raises:
-        TypeError: if a name is not a string or a value is not an array of real numbers.
+        TypeError: if a name is not a string, or a value is not an array of real numbers of up to 64 bits.
 
     >>> content = bytes(SavedArrays({"w": np.array([[1, 2], [3, 4]]).T}))
     >>> arrays_from_bytes(content)["w"].tolist()
@@ -38,9 +38,9 @@ class SavedArrays(TensorContent):
         ordered = {}
         for name in sorted(arrays, key=_require_string):
             array = np.asarray(arrays[name])
-            if array.dtype.kind not in "biuf":
+            if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
                 raise TypeError(
-                    f"cannot save {name!r}: expected an array of real numbers, "
+                    f"cannot save {name!r}: expected an array of real numbers of up to 64 bits, "
                     f"given {type(arrays[name]).__name__} of dtype {array.dtype}"
                 )
             ordered[name] = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
