@@ -30,7 +30,7 @@ class ExploreOptions:
     """Output file [path]."""
 
     positions: AnyTextOrNone = None
-    """Positions to include the gradients of a single character's loss for: all, or numbers separated by commas; by
+    """Positions to include the gradients of a single token's loss for: all, or numbers separated by commas; by
     default those with the largest loss."""
 
     snapshots: FileCount | None = None

@@ -139,7 +139,8 @@ class RunOptions:
     """Type of the parameters and activations."""
 
     precision: Literal["float32", "tf32", "float16"] = "float32"
-    """Precision of a GPU's matrix products (tf32), or of all that is stored but the optimizer's copies (float16)."""
+    """Precision on a GPU: tf32 for matrix products; float16 for parameters and activations, with master weights and
+    optimizer state in float32."""
 
     evaluate_every: Count = 100
     """Evaluate and save every so many steps [steps]."""
