@@ -3,14 +3,15 @@
 Let T be the seconds that are left for training, D the number of training tokens, s(c) the seconds per step of a
 candidate c of ``SIZES``, b(c) its tokens per step and N(c) the parameters of its blocks, 12 layers dim^2.
 
-1. Size. A larger model reaches a lower loss, but needs more steps for it. ``SIZES`` lists for each size the fewest
-   steps with which it was better than the next smaller one. The rule takes the largest c for which
+1. Steps. The time and the text pay for n(c) = min(T / s(c), MOST_EPOCHS D / b(c)) steps: beyond some number of passes
+   over a text, a model learns little but to repeat it. A run on a short text therefore ends before its time.
 
-       T / s(c) >= steps(c)    and    N(c) <= PARAMETERS_PER_TOKEN D:
+2. Size. A larger model reaches a lower loss, but needs more steps for it. ``SIZES`` lists for each size the fewest
+   steps with which it was better than the next smaller one in the same time. The rule takes the largest c for which
 
-   a model with many more parameters than the text has tokens memorizes the text. More time never gives a smaller model.
+       n(c) >= steps(c)    and    N(c) <= PARAMETERS_PER_TOKEN D.
 
-2. Steps. n = T / s(c), but no more than MOST_EPOCHS D / b(c): a run on a short text ends before its time.
+   More time never gives a smaller model.
 
 3. Regularization. With e = n b(c) / D passes over the text (epochs), the dropout probability is
 
@@ -56,14 +57,14 @@ class Size:
 
 SIZES = (
     Size(layers=1, heads=2, dim=32, block_size=32, batch_size=8, steps=FEWEST_STEPS),
-    Size(layers=2, heads=2, dim=64, block_size=64, batch_size=12, steps=100),
-    Size(layers=3, heads=4, dim=96, block_size=64, batch_size=12, steps=200),
-    Size(layers=4, heads=4, dim=128, block_size=64, batch_size=12, steps=300),
+    Size(layers=2, heads=2, dim=64, block_size=64, batch_size=12, steps=60),
+    Size(layers=3, heads=4, dim=96, block_size=64, batch_size=12, steps=120),
+    Size(layers=3, heads=4, dim=96, block_size=128, batch_size=12, steps=400),
     Size(layers=4, heads=4, dim=128, block_size=128, batch_size=12, steps=600),
     Size(layers=4, heads=4, dim=192, block_size=128, batch_size=16, steps=900),
     Size(layers=6, heads=6, dim=192, block_size=128, batch_size=16, steps=1800),
     Size(layers=6, heads=8, dim=256, block_size=256, batch_size=16, steps=2500),
-    Size(layers=6, heads=6, dim=384, block_size=256, batch_size=32, steps=4000),
+    Size(layers=6, heads=6, dim=384, block_size=256, batch_size=16, steps=4000),
     Size(layers=8, heads=8, dim=512, block_size=256, batch_size=32, steps=10_000),
     Size(layers=12, heads=12, dim=768, block_size=512, batch_size=32, steps=30_000),
 )
@@ -114,7 +115,10 @@ def choose(seconds, text, step_seconds, given=None):
     given = given or {}
     sizes = candidates(text, given)
     times = [step_seconds({**options, **given}) for options, _ in sizes]
-    steps = [int(min(seconds / time, MOST_STEPS)) for time in times]
+    steps = [
+        int(min(seconds / time, most_steps({**options, **given}, text)))
+        for time, (options, _) in zip(times, sizes, strict=True)
+    ]
     fitting = [i for i, (_, fewest) in enumerate(sizes) if steps[i] >= fewest]
     if not fitting:
         raise TooShortError(min(times) * FEWEST_STEPS)
@@ -129,7 +133,7 @@ def candidates(text, given):
     Options are adapted to the given ones: the number of heads divides the width, and a window fits the text.
 
     >>> [options["dim"] for options, _ in candidates(Text(18_000, 2_000, 60), {})]
-    [32, 64, 96]
+    [32, 64, 96, 96]
     >>> candidates(Text(900, 40, 10), {"layers": 2, "heads": 3})[0]
     ({'dim': 30, 'block_size': 32, 'batch_size': 8}, 20)
     """
@@ -177,16 +181,25 @@ def training_options(size, steps, text, given):
         steps: the number of steps that the time pays for.
         text, given: as for ``choose``.
     """
-    tokens = size["batch_size"] * size["block_size"]
-    steps = max(FEWEST_STEPS, min(steps, int(MOST_EPOCHS * text.training / tokens)))
+    epochs = steps * size["batch_size"] * size["block_size"] / text.training
     options = {
         "steps": steps,
-        "dropout": dropout(steps * tokens / text.training),
+        "dropout": dropout(epochs),
         "learning_rate": _smaller(OptimizerOptions.learning_rate, steps),
         "muon_learning_rate": _smaller(OptimizerOptions.muon_learning_rate, steps),
         "warmup_steps": max(1, min(steps // 30, 100)),
     }
     return {name: value for name, value in options.items() if name not in given}
+
+
+def most_steps(size, text):
+    """The number of steps of ``MOST_EPOCHS`` passes over the text.
+
+    >>> most_steps({"batch_size": 12, "block_size": 64}, Text(18_000, 2_000, 60))
+    703
+    """
+    steps = MOST_EPOCHS * text.training // (size["batch_size"] * size["block_size"])
+    return max(FEWEST_STEPS, min(int(steps), MOST_STEPS))
 
 
 def dropout(epochs):

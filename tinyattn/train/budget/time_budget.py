@@ -10,14 +10,14 @@ from . import rule
 from .trial import measure
 
 AIM = 0.97  # share of the time that is planned; the rest is for what varies
-PICTURE_SECONDS = 1.5  # to import matplotlib, to draw loss.png, and to exit
+PICTURE_SECONDS = 1.0  # to import matplotlib, to draw loss.png, and to exit
 # The time of a step grows more slowly than its operations, since products of large matrices are faster. The estimate
 # is too low rather than too high, so that a size on the border is measured.
 _TIME_EXPONENT, _OPTIMISM = 0.9, 0.9
 
 # Seconds for the timed steps of one trial: a share of the time, and at most.
 _TRIAL_SHARE, _LONGEST_TRIAL = 0.01, 2.0
-# The candidate that is measured first, 4/4/128, takes a fraction of a second; with less time it is the smallest.
+# The candidate that is measured first, 3/4/96, takes a fraction of a second; with less time it is the smallest.
 _FIRST_TRIAL, _SHORT = 3, 3.0
 
 _SIZE = ("layers", "heads", "dim", "block_size", "batch_size")
