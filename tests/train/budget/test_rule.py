@@ -59,9 +59,9 @@ def test_a_model_for_a_short_text_is_small_is_regularized_and_ends_early():
     assert options["steps"] * machine(SHORT)(options) < 600
 
 
-def test_a_text_that_is_read_once_needs_no_dropout():
+def test_a_text_that_is_read_a_few_times_needs_no_dropout():
     assert choose(1200, LONG, machine(LONG))["dropout"] == 0
-    assert choose(60, SHAKESPEARE, machine(SHAKESPEARE))["dropout"] == 0
+    assert choose(300, SHAKESPEARE, machine(SHAKESPEARE))["dropout"] == 0
 
 
 def test_a_large_vocabulary_costs_time():
@@ -130,7 +130,7 @@ def test_sizes_grow():
 
 
 def test_dropout_grows_with_the_passes_over_the_text():
-    values = [rule.dropout(epochs) for epochs in (0.1, 1, 2, 4, 8, 16, 30)]
+    values = [rule.dropout(epochs) for epochs in (0.1, 3, 4, 8, 16, 30)]
     assert values == sorted(values)
     assert values[0] == values[1] == 0 < values[2]
 

@@ -15,9 +15,9 @@ candidate c of ``SIZES``, b(c) its tokens per step and N(c) the parameters of it
 
 3. Regularization. With e = n b(c) / D passes over the text (epochs), the dropout probability is
 
-       dropout = DROPOUT_PER_DOUBLING log2(e),    at least 0:
+       dropout = DROPOUT_PER_DOUBLING log2(e / FREE_EPOCHS),    at least 0:
 
-   a text that is read once needs none; each further doubling adds the same amount.
+   a text that is read a few times needs none, since dropout slows learning; each further doubling adds the same amount.
 
 4. Schedule. The learning rates are the default ones times (300 / n)^(1/4), at most 1: 300 is the default number of
    steps, and longer runs need smaller ones. Warmup takes a thirtieth of the steps. EVALUATION_SHARE of the time pays
@@ -37,7 +37,8 @@ EVALUATION_SHARE = 0.06  # of the time
 SAMPLE_SHARE = 0.02  # of the time
 PARAMETERS_PER_TOKEN = 20
 MOST_EPOCHS = 30
-DROPOUT_PER_DOUBLING = 0.04
+FREE_EPOCHS = 3
+DROPOUT_PER_DOUBLING = 0.05
 FEWEST_STEPS = 20  # below, nothing is learned
 MOST_STEPS = 10**9
 LEAST_EVALUATED_TOKENS, MOST_EVALUATED_TOKENS = 2048, 1_000_000
@@ -205,10 +206,10 @@ def most_steps(size, text):
 def dropout(epochs):
     """The dropout probability for a number of passes over the text.
 
-    >>> dropout(0.5), dropout(4), dropout(30)
-    (0.0, 0.08, 0.2)
+    >>> dropout(2.5), dropout(6), dropout(30)
+    (0.0, 0.05, 0.17)
     """
-    return round(DROPOUT_PER_DOUBLING * math.log2(max(epochs, 1)), 2)
+    return round(DROPOUT_PER_DOUBLING * math.log2(max(epochs / FREE_EPOCHS, 1)), 2)
 
 
 def _smaller(learning_rate, steps):
