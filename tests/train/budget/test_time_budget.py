@@ -180,14 +180,15 @@ def test_all_processes_plan_with_the_times_of_the_first(fast_machine, text_file)
         def bcast(self, value):
             return next(self.sent)
 
-    options = {"data": str(text_file), "workers": 1}
+    size = {"layers": 1, "dim": 16, "block_size": 8, "batch_size": 1}
+    options = {"data": str(text_file), "workers": 1, **size}
     dataset = TextDataset.load(str(text_file), 1)
     configs = []
     sent = []
     first = ProcessGroup()
     first.broadcast = lambda function: sent.append(function()) or sent[-1]
     for processes in (first, ProcessGroup(Second(sent))):
-        budget = TimeBudget(1, options, began=-2.0 if processes is first else -9.0)
+        budget = TimeBudget(0.3, options, began=-2.0 if processes is first else -9.0)
 
         class Trainer:
             def __init__(self, config):
