@@ -63,7 +63,9 @@ class TimeBudget:
 
     def __init__(self, minutes, options, began=None):
         if "steps" in options:
-            raise InputError("--minutes chooses the number of steps: leave out --steps")
+            raise InputError(
+                "--minutes chooses the number of steps: leave out --steps, or a --config that has it"
+            )
         self.seconds = 60 * minutes
         self.began = time.perf_counter() if began is None else began
         self.plan = None
