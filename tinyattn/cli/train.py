@@ -264,9 +264,11 @@ def describe_plan(trainer, plan):
         if plan.ends_early
         else ""
     )
+    step = plan.step_seconds
+    duration = f"{1000 * step:.0f} ms" if step < 1 else f"{step:.1f} s"
     again = shlex.quote(str(trainer.run.path / "config.json"))
     return (
-        f"time   {minutes} here: {size}, {run.steps:,} steps of {1000 * plan.step_seconds:.0f} ms, "
+        f"time   {minutes} here: {size}, {run.steps:,} steps of {duration}, "
         f"{plan.epochs:.1f} passes over the text, dropout {shape.dropout:g}\n"
         f"{early}       the same again:  tinyattn train --config {again}"
     )
