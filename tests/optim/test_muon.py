@@ -5,49 +5,7 @@ import pytest
 
 import tinyattn as ta
 from tinyattn import optim
-from tinyattn.optim.muon import newton_schulz
-
-
-@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (3, 4, 8)])
-def test_newton_schulz_keeps_singular_vectors_and_lifts_singular_values(shape, random):
-    matrices = random.normal(size=shape)
-    found = newton_schulz(matrices)
-    u, s, vt = np.linalg.svd(matrices, full_matrices=False)
-    left = np.swapaxes(u, -1, -2) @ found @ np.swapaxes(vt, -1, -2)
-    values = np.diagonal(left, axis1=-2, axis2=-1)
-    np.testing.assert_allclose(left, values[..., None] * np.eye(shape[-2]), atol=1e-10)
-    large = s / np.sqrt((s**2).sum(axis=-1, keepdims=True)) > 0.01
-    assert np.all((values[large] > 0.6) & (values[large] < 1.3))
-
-
-@pytest.mark.parametrize("shape", [(4, 12), (3, 4, 8), (5, 5)])
-def test_products_of_the_short_side_give_the_same(shape, random):
-    matrices = random.normal(size=shape)
-    normed = matrices / np.sqrt((matrices**2).sum(axis=(-2, -1), keepdims=True))
-    expected = normed
-    for _ in range(5):
-        gram = expected @ np.swapaxes(expected, -1, -2)
-        expected = 3.4445 * expected + (-4.7750 * gram + 2.0315 * gram @ gram) @ expected
-    np.testing.assert_allclose(newton_schulz(matrices), expected, atol=1e-12)
-    np.testing.assert_allclose(newton_schulz(matrices, steps=0), normed, atol=1e-15)
-
-
-@pytest.mark.parametrize("columns", [32, 128])
-def test_float32_is_enough_for_a_momentum_of_almost_one_direction(columns, random):
-    matrices = random.normal(size=(32, 1)) @ random.normal(size=(1, columns))
-    matrices = (matrices + 1e-2 * random.normal(size=(32, columns))).astype(np.float32)
-    found = newton_schulz(matrices)
-    assert found.dtype == np.float32
-    exact = newton_schulz(matrices.astype(np.float64))
-    np.testing.assert_allclose(found, exact, atol=2e-3)
-    assert np.abs(exact).max() > 0.1
-
-
-def test_newton_schulz_does_not_change_its_input(random):
-    matrices = random.normal(size=(2, 3, 4))
-    before = matrices.copy()
-    newton_schulz(matrices)
-    assert np.array_equal(matrices, before)
+from tinyattn.optim.newton_schulz import newton_schulz
 
 
 def moved(shape, device, gradient, **options):
@@ -115,3 +73,29 @@ def test_an_update_does_not_depend_on_the_size_of_the_gradient(dtype, scale, dev
     optim.Muon([weight], lr=1.0, momentum=0.0).step()
     expected = -np.diag([0.72287617, 1.11920393])
     np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
+
+
+def test_minimax_polynomials_take_four_iterations_and_constant_ones_five(device, random):
+    gradient = random.normal(size=(3, 3))
+    for polynomials, steps in (("minimax", 4), ("constant", 5)):
+        expected = newton_schulz(gradient, steps, polynomials)
+        update = -moved((3, 3), device, gradient, momentum=0.0, polynomials=polynomials)
+        np.testing.assert_allclose(update, expected, atol=1e-12)
+
+
+def test_unknown_polynomials_are_refused_with_the_known_ones(device):
+    weight = ta.tensor(np.zeros((2, 2)), requires_grad=True, device=device)
+    with pytest.raises(ValueError, match="must be 'constant' or 'minimax', got 'best'"):
+        optim.Muon([weight], polynomials="best")
+    optimizer = optim.Muon([weight])
+    with pytest.raises(ValueError, match="got 3"):
+        optimizer.polynomials = 3
+    assert optimizer.polynomials == "constant" and optimizer.ns_steps == 5
+
+
+def test_the_polynomials_are_part_of_the_state():
+    weight = ta.tensor(np.zeros((2, 2)), requires_grad=True)
+    saved = optim.Muon([weight], polynomials="minimax").state_dict()
+    restored = optim.Muon([weight])
+    restored.load_state_dict(saved)
+    assert (restored.polynomials, restored.ns_steps) == ("minimax", 4)

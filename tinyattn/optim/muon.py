@@ -6,9 +6,9 @@ import numpy as np
 
 from ..backend import array_namespace
 from ..kernels.updates import find_update
+from .newton_schulz import POLYNOMIALS, normalize, orthogonalize, polynomials_of
 from .optimizer import Optimizer
 
-_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _STACKED = 4  # matrices that are worked on together on a CPU: enough for one call, little enough to share out
 
 
@@ -29,7 +29,9 @@ class Muon(Optimizer):
         lr: learning rate; an update has the size lr in every direction, independently of the size of the gradient.
         momentum: momentum factor.
         nesterov: use Nesterov momentum.
-        ns_steps: number of Newton-Schulz iterations.
+        ns_steps: number of Newton-Schulz iterations; by default 5 for constant polynomials and 4 for minimax ones.
+        polynomials: "constant", the same polynomial in each iteration, or "minimax", the best one for each, which needs
+            fewer: see ``newton_schulz.py``.
         weight_decay: weight decay coefficient; each step subtracts lr weight_decay W.
         parts: number of matrices concatenated in each parameter, each orthogonalized separately: 3 for queries, keys
             and values in one weight (in, 3 out).
@@ -49,6 +51,7 @@ class Muon(Optimizer):
     """
 
     buffers = ("momentum",)
+    choices = {"polynomials": POLYNOMIALS}
 
     def __init__(
         self,
@@ -56,9 +59,10 @@ class Muon(Optimizer):
         lr=0.02,
         momentum=0.95,
         nesterov=True,
-        ns_steps=5,
+        ns_steps=None,
         weight_decay=0.0,
         parts=1,
+        polynomials="constant",
     ):
         self._place_arrays = {}
         super().__init__(
@@ -70,10 +74,13 @@ class Muon(Optimizer):
                 "ns_steps": ns_steps,
                 "weight_decay": weight_decay,
                 "parts": parts,
+                "polynomials": polynomials,
             },
         )
 
     def check(self, group):
+        if group["ns_steps"] is None:
+            group["ns_steps"] = POLYNOMIALS.get(group["polynomials"], 0)
         super().check(group)
         if not 0 <= group["momentum"] < 1:
             raise ValueError(f"momentum must be in [0, 1), got {group['momentum']}")
@@ -104,11 +111,13 @@ class Muon(Optimizer):
             for position, has_gradient in enumerate(member.present):
                 if has_gradient:
                     self._collect(member, position, stacks)
+        # Large matrices first, so that workers finish at about the same time.
+        stacks = sorted(stacks.items(), key=lambda stack: math.prod(stack[0][1]), reverse=True)
         yield (
             muon_update,
             [
                 (matrices[start : start + size], dict(options))
-                for (backend, _, options), matrices in stacks.items()
+                for (backend, _, options), matrices in stacks
                 for size in [len(matrices) if backend.kind == "cuda" else _STACKED]
                 for start in range(0, len(matrices), size)
             ],
@@ -163,7 +172,7 @@ def _options(group, rows, columns):
         "lr": float(group["lr"]) * math.sqrt(max(1.0, columns / rows)),
         "momentum": float(group["momentum"]),
         "nesterov": group["nesterov"],
-        "steps": group["ns_steps"],
+        "polynomials": polynomials_of(group["polynomials"], group["ns_steps"]),
         "decay": 1 - float(group["lr"]) * float(group["weight_decay"]),
     }
 
@@ -175,7 +184,7 @@ def _update_in_place(item):
         shape, steps = shape[::-1], steps[::-1]
     moving = {name: options[name] for name in ("momentum", "nesterov")}
     directions = find_update("muon_directions", values)(flat, places, shape, steps, **moving)
-    updates = _orthogonal(directions, options["steps"], _COEFFICIENTS)
+    updates = orthogonalize(directions, options["polynomials"])
     apply = find_update("muon_apply", values)
     apply(values, places, updates, steps, decay=options["decay"], lr=options["lr"])
 
@@ -185,91 +194,23 @@ def muon_update(stack):
 
     Args:
         stack: a list of matrices, each as (weight, gradient, momentum), and a dict of options, Python numbers:
-            lr, momentum, nesterov, steps, and decay, the share of the weight that stays.
+            lr, momentum, nesterov, polynomials, and decay, the share of the weight that stays.
     """
     matrices, options = stack
-    directions = []
-    for _, gradient, momentum in matrices:
-        momentum *= options["momentum"]
+    weight = matrices[0][0]
+    xp, factor = array_namespace(weight), options["momentum"]
+    directions = xp.empty((len(matrices), *weight.shape), dtype=weight.dtype)
+    for direction, (_, gradient, momentum) in zip(directions, matrices):
+        momentum *= factor
         momentum += gradient
-        directions.append(
-            gradient + options["momentum"] * momentum if options["nesterov"] else momentum
-        )
-    xp = array_namespace(*directions)
-    updates = newton_schulz(xp.stack(directions), options["steps"])
+        if options["nesterov"]:
+            xp.multiply(momentum, factor, out=direction)
+            direction += gradient
+        else:
+            direction[...] = momentum
+    updates = orthogonalize(normalize(directions), options["polynomials"])
     for (weight, _, _), update in zip(matrices, updates):
         if options["decay"] != 1:
             weight *= options["decay"]
         update *= options["lr"]
         weight -= update
-
-
-def newton_schulz(matrices, steps=5, coefficients=_COEFFICIENTS):
-    """Nearly orthogonal matrices with the singular vectors of the given ones.
-
-    Each step is an odd polynomial, X <- a X + b (X X^T) X + c (X X^T)^2 X, which maps every singular value s to
-    a s + b s^3 + c s^5 and leaves the singular vectors alone. The coefficients lift small values as fast as possible:
-    after 5 steps all those above a few thousandths of the largest lie between about 0.7 and 1.2.
-
-    Args:
-        matrices: an array (..., rows, columns), best with rows <= columns; it is not changed.
-        steps: how often the polynomial is applied.
-        coefficients: a, b and c.
-
-    Returns:
-        A fresh array of the same shape and dtype.
-
-    >>> import numpy as np
-    >>> np.linalg.svd(newton_schulz(np.diag([5.0, 1.0, 0.5])))[1].round(1).tolist()
-    [0.8, 0.7, 0.7]
-    """
-    xp = array_namespace(matrices)
-    largest = xp.max(xp.abs(matrices), axis=(-2, -1), keepdims=True)
-    x = matrices / xp.where(largest == 0, 1, largest)  # whose squares neither over- nor underflow
-    norm = xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True))
-    x = x / xp.maximum(norm, 1)  # singular values in [0, 1]; only that of zeros is below 1
-    return _orthogonal(x, steps, coefficients)
-
-
-def _orthogonal(x, steps, coefficients):
-    """``newton_schulz`` of matrices with singular values in [0, 1]."""
-    if steps and x.shape[-1] >= 2 * x.shape[-2]:
-        return _newton_schulz_on_gram(x, steps, coefficients)
-    xp = array_namespace(x)
-    for _ in range(steps):
-        gram = xp.matmul(x, xp.swapaxes(x, -1, -2))  # (..., rows, rows)
-        polynomial = _polynomial(gram, coefficients)
-        x = xp.matmul(polynomial, x)
-    return x
-
-
-def _newton_schulz_on_gram(x, steps, coefficients):
-    """The same for wide matrices, with products of the short side only.
-
-    A step multiplies X by a polynomial P of the Gram matrix G = X X^T, which is symmetric and commutes with it. The
-    next Gram matrix is P X X^T P = P G P, so that X itself is needed again only at the end, times the product of all P.
-    """
-    xp = array_namespace(x)
-    gram = xp.matmul(x, xp.swapaxes(x, -1, -2))
-    product = _polynomial(gram, coefficients)
-    polynomial = product
-    for _ in range(steps - 1):
-        gram = xp.matmul(polynomial, xp.matmul(gram, polynomial))
-        polynomial = _polynomial(gram, coefficients)
-        product = xp.matmul(polynomial, product)
-    return xp.matmul(product, x)
-
-
-def _polynomial(gram, coefficients):
-    """a I + b G + c G^2, for symmetric matrices G."""
-    xp = array_namespace(gram)
-    a, b, c = coefficients
-    polynomial = xp.matmul(gram, gram)
-    fast = find_update("muon_polynomial", gram)
-    if fast:
-        return fast(gram, polynomial, coefficients)
-    polynomial *= c
-    polynomial += b * gram
-    diagonal = np.arange(gram.shape[-1])
-    polynomial[..., diagonal, diagonal] += a
-    return polynomial

@@ -45,6 +45,7 @@ class Optimizer:
     """
 
     buffers = ()  # names of the flat arrays of optimizer state
+    choices = {}  # the values of options that are not numbers
 
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
@@ -147,7 +148,11 @@ class Optimizer:
     def check(self, group):
         """Raise ValueError for an option out of range, TypeError for an option that is not a number."""
         for name in self.defaults:
-            if not isinstance(group[name], (Real, np.bool_, tuple, list)):
+            if name in self.choices:
+                if group[name] not in self.choices[name]:
+                    expected = " or ".join(map(repr, self.choices[name]))
+                    raise ValueError(f"{name} must be {expected}, got {group[name]!r}")
+            elif not isinstance(group[name], (Real, np.bool_, tuple, list)):
                 raise TypeError(f"{name} must be a number, got {group[name]!r}")
         for name in ("lr", "weight_decay"):
             if not group[name] >= 0:
@@ -381,4 +386,4 @@ def _as_json(value):
         return [_as_json(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    return value if isinstance(value, int) else float(value)
+    return value if isinstance(value, (int, str)) else float(value)

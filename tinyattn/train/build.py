@@ -129,6 +129,7 @@ def build_optimizers(model, config):
             lr=options.muon_learning_rate,
             momentum=options.muon_momentum,
             weight_decay=options.muon_weight_decay,
+            polynomials=options.muon_polynomials,
         )
         peaks["muon"] = options.muon_learning_rate
     loss_scale = LossScale() if model.dtype == "float16" else None
