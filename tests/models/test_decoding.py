@@ -62,6 +62,8 @@ def decode(model, ids, count, cache=None):
         {"norm": "post", "activation": "relu", "tie_head": False},
         {"norm_kind": "rms_norm", "activation": "relu_squared", "qk_norm": True},
         {"activation": "silu", "attention": "flash", "feed_forward_dim": 12},
+        {"bigram_rows": 200},
+        {"bigram_rows": 50, "norm": "post"},
     ],
 )
 def test_every_setting_gives_the_logits_of_the_modules(positions, options, ids):
@@ -75,7 +77,7 @@ def test_every_setting_gives_the_logits_of_the_modules(positions, options, ids):
 
 
 def test_modules_and_decoder_can_alternate_on_one_cache(ids):
-    model = small(positions="rotary")
+    model = small(positions="rotary", bigram_rows=200)
     decoder, cache, parts = models.Decoder(model), model.cache(), []
     for chunk in (1, 1, 5, 1, 1, 20, 1, 10):
         if chunk == 1:

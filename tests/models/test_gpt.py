@@ -21,12 +21,18 @@ NANOGPT = {"vocabulary_size": 65, "block_size": 64, "layers": 4, "heads": 4, "di
 
 def small(device="cpu", dtype="float64", **options):
     ta.manual_seed(0)
+    # The models with rotary positions have a bigram embedding too, with a row for each pair.
+    bigram_rows = 200 if options.get("positions") == "rotary" else 0
+    options = {"bigram_rows": bigram_rows, **options}
     options = {"vocabulary_size": 13, "block_size": 10, "layers": 2, "heads": 2, "dim": 8} | options
     model = models.GPT(models.GPTConfig.gpt2(**options)).to(dtype).to(device)
     # Larger weights than the initial ones, so that a fault is larger than rounding.
     for _, parameter in model.named_parameters():
         if parameter.ndim == 2:
             parameter.data = parameter._data * 10
+    if model.bigrams is not None:  # whose initial vectors are 0
+        weight = model.bigrams.weight
+        weight.data = np.random.default_rng(0).normal(0, 0.2, weight.shape)
     return model
 
 
@@ -153,8 +159,9 @@ def test_padding_within_a_text_does_not_count_as_a_position(cached, positions, k
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-10)
 
 
-def test_an_error_leaves_a_cache_with_padding_unchanged(device, ids):
-    model = small(device)
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_an_error_leaves_a_cache_with_padding_unchanged(positions, device, ids):
+    model = small(device, positions=positions)
     mask = ta.tensor([[False, True, True]], device=device)
     whole = logits(model, ids[:1, :4], padding_mask=[[False, True, True, True]])
     cache = model.cache()

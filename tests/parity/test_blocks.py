@@ -137,3 +137,32 @@ def test_feed_forward(seed):
 
     x = np.random.default_rng(seed).standard_normal((2, 3))
     assert_module_agrees(nn.FeedForward(3, 5), theirs, x, seed)
+
+
+class _WithBigrams(nn.Module):
+    """Vectors of pairs, added to ``x``."""
+
+    def __init__(self, ids):
+        self.ids = ids
+        self.bigrams = nn.BigramEmbedding(4, 3, 20)
+
+    def forward(self, x):
+        return x + self.bigrams(self.ids)
+
+
+@FEW
+@given(length=st.integers(1, 6), seed=st.integers(0, 99))
+def test_bigram_embedding(length, seed):
+    """Against the bilinear form of one-hot vectors: a table (previous, id, dim), contracted with both."""
+    random = np.random.default_rng(seed)
+    ids = random.integers(0, 4, (2, length))
+    one_hot = torch.nn.functional.one_hot(torch.tensor(ids), 5).double()  # 4: no token
+    start = torch.nn.functional.one_hot(torch.full((2, 1), 4), 5).double()
+    previous = torch.cat([start, one_hot[:, :-1]], dim=1)
+
+    def theirs(x, parameters):
+        table = parameters["bigrams.weight"].reshape(5, 4, 3)
+        return x + torch.einsum("blp,bli,pid->bld", previous, one_hot[..., :4], table)
+
+    x = random.standard_normal((2, length, 3))
+    assert_module_agrees(_WithBigrams(ids), theirs, x, seed)

@@ -127,6 +127,15 @@ class TransformerOptions(FeedForwardOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GPTOptions(TransformerOptions):
+    """Options of GPT."""
+
+    bigram_rows: CountOrZero = 16_384
+    """GPT: largest table of the bigram embedding, which adds a vector for each pair of a token and the one before it;
+    with more pairs than rows, pairs share rows by a hash; 0: no bigram embedding [rows]."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConvolutionOptions(FeedForwardOptions):
     """Options of the CNN."""
 

@@ -16,6 +16,7 @@ from ..autograd import Tensor
 from ..autograd.modes import current_mode
 from ..nn import (
     Activation,
+    BigramEmbedding,
     Dropout,
     Embedding,
     FeedForward,
@@ -42,6 +43,7 @@ ABSENT = type(None)
 PARTS = {
     GPT: {
         "embedding": (Embedding,),
+        "bigrams": (BigramEmbedding, ABSENT),
         "positions": (LearnedPositions, SinusoidalPositions, ABSENT),
         "dropout": (Dropout,),
         "blocks": (ModuleList,),
@@ -146,6 +148,8 @@ class Decoder:
         dtype = model.dtype
         self._no_keys = Tensor._wrap(np.empty((1, config.heads, 0, config.head_dim), dtype))
         self._embedding = model.embedding.weight._data  # (vocabulary_size, dim)
+        self._bigrams = model.bigrams
+        self._pairs = None if self._bigrams is None else self._bigrams.weight._data  # (rows, dim)
         self._head = model.head.weight._data if model.head is not None else self._embedding.T
         self._norm = None if model.norm is None else _norm(model.norm)
         self._positions = None
@@ -155,6 +159,8 @@ class Decoder:
             self._positions = sinusoids(config.block_size, model.positions.dim).astype(dtype)
         if config.positions == "sinusoidal":
             self._embedding = self._embedding * math.sqrt(config.dim)
+            if self._bigrams is not None:
+                self._pairs = self._pairs * math.sqrt(config.dim)
         rotations = {}  # of each Rotary, which blocks may share
         for block in model.blocks:
             one = block.attention.rotary
@@ -194,6 +200,11 @@ class Decoder:
         position = cache.length
         self._model.check_length(1, position)
         x = self._embedding[token]  # (dim,)
+        if self._bigrams is not None:
+            last = cache.last_ids
+            previous = self._bigrams.vocabulary_size if last is None else int(last[0])
+            x = x + self._pairs[self._bigrams.rows(token, previous)]
+            cache.last_ids = np.array([token])
         if self._positions is not None:
             x = x + self._positions[position]
         for block, layer in zip(self._blocks, cache.layers):

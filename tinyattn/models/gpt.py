@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from ..nn import ModelCache
+from ..nn import BigramEmbedding, ModelCache
+from ..nn.bigrams import previous_ids
+from .config import GPTOptions
 from .ids import as_ids
 from .transformer import Transformer, TransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig(TransformerConfig):
-    """Settings of a GPT; the defaults are those of ``tinyattn train``. See ``TransformerOptions`` for the fields.
+class GPTConfig(GPTOptions, TransformerConfig):
+    """Settings of a GPT; the defaults are those of ``tinyattn train``. See ``GPTOptions`` for the fields.
 
     >>> GPTConfig(dim=64).head_dim
     16
@@ -38,6 +40,7 @@ class GPTConfig(TransformerConfig):
             "norm_kind": "layer_norm",
             "qk_norm": False,
             "tie_head": True,
+            "bigram_rows": 0,
         }
         return cls(**{**gpt2, **settings})
 
@@ -64,6 +67,9 @@ class GPT(Transformer):
 
     def __init__(self, config):
         super().__init__(config, causal=True, norm="pre")
+        self.bigrams = None
+        if config.bigram_rows:
+            self.bigrams = BigramEmbedding(config.vocabulary_size, config.dim, config.bigram_rows)
 
     @classmethod
     def from_pretrained(cls, folder, *, dtype=None, device=None, **changes):
@@ -129,6 +135,16 @@ class GPT(Transformer):
         if cache is not None:
             self.check_cache(cache)
         return self.logits(self.read(ids, cache, padding_mask))
+
+    def embed(self, ids, padding_mask=None, cache=None):
+        x = super().embed(ids)
+        if self.bigrams is not None:
+            before = None if cache is None else cache.last_ids
+            previous, last = previous_ids(ids, self.config.vocabulary_size, padding_mask, before)
+            x = x + self.bigrams(ids, previous)
+            if cache is not None:
+                cache.last_ids = last
+        return x
 
     def cache(self):
         """An empty key-value cache for ``model(ids, cache=cache)``, which then computes only the new tokens.

@@ -95,7 +95,7 @@ class Transformer(LanguageModel):
         ids = as_ids(ids, self)
         self.check_length(ids.shape[-1], 0 if cache is None else cache.length)
         padding_mask = as_padding_mask(padding_mask, ids, self)
-        x = self.embedding(ids)  # (..., length, dim)
+        x = self.embed(ids, padding_mask, cache)  # (..., length, dim)
         start = 0
         if cache is not None:
             # After the embedding, so that an invalid id leaves the cache unchanged.
@@ -112,6 +112,15 @@ class Transformer(LanguageModel):
         for block, layer_cache in zip(self.blocks, layers, strict=True):
             x = block(x, mask=mask, cache=layer_cache, positions=positions)
         return x
+
+    def embed(self, ids, padding_mask=None, cache=None):
+        """The vectors of tokens without positions, (..., length, dim).
+
+        Args:
+            ids, padding_mask: (..., length), of the new tokens.
+            cache: a cache of the tokens before them.
+        """
+        return self.embedding(ids)
 
     def logits(self, x):
         """The logits, (..., length, vocabulary_size), from the residual stream."""

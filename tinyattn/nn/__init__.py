@@ -3,6 +3,7 @@
 from ..autograd import pytorch_names
 from .activations import GELU, Activation, ReLU, Sigmoid, SiLU, Tanh
 from .attention import MultiHeadAttention
+from .bigrams import BigramEmbedding
 from .cache import KeyValueCache, ModelCache
 from .containers import Identity, ModuleList, Sequential
 from .convolution import CausalConvolution
@@ -23,6 +24,7 @@ __all__ = [
     "GRU",
     "ALiBi",
     "Activation",
+    "BigramEmbedding",
     "CausalConvolution",
     "Dropout",
     "Embedding",

@@ -124,6 +124,9 @@ def _first_rows(tensor, length):
 class ModelCache:
     """A ``KeyValueCache`` for each block of a model, and the padding mask of the tokens so far.
 
+    Attributes:
+        last_ids: the last token of each text, an array (...,), which a bigram embedding sets; otherwise None.
+
     >>> ModelCache(layers=2).length
     0
     """
@@ -131,6 +134,7 @@ class ModelCache:
     def __init__(self, layers):
         self.layers = [KeyValueCache() for _ in range(layers)]
         self.padding_mask = None
+        self.last_ids = None
 
     @property
     def length(self):

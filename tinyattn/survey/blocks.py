@@ -94,6 +94,15 @@ def _embedding(random):
     return lambda: module(Tensor(ids, device=module.weight.device)), [], module
 
 
+def _bigrams(most_rows):
+    def build(random):
+        module = nn.BigramEmbedding(3, 2, most_rows)
+        ids = np.array([[0, 2, 2], [1, 2, 2]])
+        return lambda: module(Tensor(ids, device=module.weight.device)), [], module
+
+    return build
+
+
 def _model(make):
     """The builder of a model from ids to logits, as a function of all its parameters."""
 
@@ -108,7 +117,7 @@ def _model(make):
 
 
 def _loss_of_gpt(random):
-    model = models.GPT(models.GPTConfig(**{**_SMALL, "positions": "rotary", "qk_norm": True}))
+    model = models.GPT(_small_gpt(positions="rotary", qk_norm=True))
     ids = random.integers(0, 7, (2, 5))
 
     def loss():
@@ -161,7 +170,11 @@ def _block(**options):
 
 
 def _gpt(**options):
-    return _model(lambda: models.GPT(models.GPTConfig(**{**_SMALL, **options})))
+    return _model(lambda: models.GPT(_small_gpt(**options)))
+
+
+def _small_gpt(**options):
+    return models.GPTConfig(**{**_SMALL, "bigram_rows": 0, **options})
 
 
 def _attention_kinds():
@@ -178,6 +191,8 @@ _BUILDERS = {
     "Linear": _layer(lambda: nn.Linear(4, 3), 2, 3, 4),
     "Linear without bias": _layer(lambda: nn.Linear(4, 3, bias=False), 2, 4),
     "Embedding": _embedding,
+    "BigramEmbedding": _bigrams(most_rows=12),
+    "BigramEmbedding hashed": _bigrams(most_rows=5),
     "LayerNorm": _layer(lambda: nn.LayerNorm(5), 2, 3, 5),
     "RMSNorm": _layer(lambda: nn.RMSNorm(5), 2, 3, 5),
     "Dropout": _layer(lambda: nn.Dropout(0.5).eval(), 2, 3),
@@ -212,6 +227,7 @@ _BUILDERS = {
     "TransformerBlock rms_norm": _block(norm_kind="rms_norm", activation="relu_squared"),
     "GPT": _gpt(layers=2),
     "GPT rotary, qk_norm": _gpt(positions="rotary", qk_norm=True, norm_kind="rms_norm"),
+    "GPT bigrams": _gpt(positions="rotary", bigram_rows=56),
     "GPT loss": _loss_of_gpt,
     "Encoder": _model(lambda: models.Encoder(models.EncoderConfig(**_SMALL))),
     "RNN": _model(lambda: models.RNN(models.RNNConfig(**_SHORT))),

@@ -18,7 +18,7 @@ from ..data import InputError
 from ..data.json_text import parse_json
 from ..data.paths import IsPath, PathText, expand_path
 from ..error_messages import did_you_mean, shown
-from ..models.config import ConvolutionOptions, TransformerOptions
+from ..models.config import ConvolutionOptions, GPTOptions
 from ..ranges import (
     Count,
     CountOrZero,
@@ -36,7 +36,7 @@ from .presets import PRESETS
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(TransformerOptions, ConvolutionOptions):
+class ModelOptions(GPTOptions, ConvolutionOptions):
     """Model options; see ``models/config.py`` for most of them."""
 
     model: Literal["gpt", "encoder", "rnn", "cnn"] = "gpt"
@@ -218,6 +218,8 @@ def _spell(name, value):
 
 # Names of options in runs and configuration files of earlier versions.
 FORMER_NAMES = {"normalisation": "norm_kind"}
+# Options whose default is not what earlier versions did without them, and the value that describes those versions.
+FORMER_VALUES = {"bigram_rows": 0}
 
 
 def current_names(options):
@@ -331,7 +333,7 @@ def options_from_json(text, name="the configuration"):
     content = parse_json(text, name)
     if not isinstance(content, dict):
         raise InputError(f'{name} must contain a JSON object, such as {{"steps": 100}}')
-    options = {}
+    options = dict(FORMER_VALUES) if isinstance(content.get("architecture"), dict) else {}
     for key, value in content.items():
         if key == "sha256":  # the digest in a run's config.json (storage/digests.py)
             continue

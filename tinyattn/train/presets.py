@@ -5,6 +5,7 @@ _NANOGPT = {
     "positions": "learned",
     "activation": "gelu",
     "qk_norm": False,
+    "bigram_rows": 0,
     "optimizer": "adamw",
     "learning_rate": 1e-3,
     "decay": "cosine",
@@ -17,7 +18,7 @@ _NANOGPT = {
 PRESETS = {
     "fast": {},
     # A model that GPT-2's architecture can express: tinyattn export.
-    "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bias": True},
+    "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bigram_rows": 0, "bias": True},
     # nanoGPT's config/finetune_shakespeare.py and the defaults of its train.py, with a batch for 2 cores. Its step has
     # 64 times as many tokens.
     "finetune": {

@@ -45,6 +45,7 @@ GPT2 = {
     "norm": "pre",
     "norm_kind": "layer_norm",
     "qk_norm": False,
+    "bigram_rows": 0,
 }
 
 
