@@ -33,8 +33,8 @@ ENGINE = (
     "rand randn"
 ).split()
 NN = (
-    "Module Parameter Linear Embedding BigramEmbedding LayerNorm RMSNorm Dropout Sequential ModuleList MultiHeadAttention "
-    "FeedForward TransformerBlock SinusoidalPositions LearnedPositions Rotary ALiBi"
+    "Module Parameter Linear Embedding BigramEmbedding LayerNorm RMSNorm Dropout Sequential ModuleList "
+    "MultiHeadAttention FeedForward TransformerBlock SinusoidalPositions LearnedPositions Rotary ALiBi"
 ).split()
 OPTIM = "SGD AdamW Muon clip_grad_norm schedules".split()
 

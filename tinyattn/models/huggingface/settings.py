@@ -158,8 +158,8 @@ def to_settings(config, end_of_text=None):
 def differences(config):
     """What would have to differ in a ``GPTConfig`` for GPT-2 to express it, a list of clauses; empty if nothing.
 
-    >>> differences(GPTConfig(bias=True))
-    ['positions learned instead of rotary', 'qk_norm False instead of True']
+    >>> differences(GPTConfig(positions="learned"))
+    ['qk_norm False instead of True', 'bigram_rows 0 instead of 16384']
     """
     wanted = {**GPT2, "norm": config.norm and "pre"}
     wrong = [
