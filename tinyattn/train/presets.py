@@ -5,7 +5,6 @@ _NANOGPT = {
     "positions": "learned",
     "activation": "gelu",
     "qk_norm": False,
-    "bigram_rows": 0,
     "optimizer": "adamw",
     "learning_rate": 1e-3,
     "decay": "cosine",
@@ -14,6 +13,7 @@ _NANOGPT = {
     "warmup_steps": 100,
     "evaluate_every": 250,
     "sample_every": 500,
+    "bigram_rows": 0,
 }
 PRESETS = {
     "fast": {},
