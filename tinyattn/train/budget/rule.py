@@ -60,7 +60,7 @@ SIZES = (
     Size(layers=1, heads=2, dim=32, block_size=32, batch_size=8, steps=FEWEST_STEPS),
     Size(layers=2, heads=2, dim=64, block_size=64, batch_size=12, steps=60),
     Size(layers=3, heads=4, dim=96, block_size=64, batch_size=12, steps=120),
-    Size(layers=3, heads=4, dim=96, block_size=128, batch_size=12, steps=400),
+    Size(layers=3, heads=4, dim=96, block_size=128, batch_size=12, steps=300),
     Size(layers=4, heads=4, dim=128, block_size=128, batch_size=12, steps=600),
     Size(layers=4, heads=4, dim=192, block_size=128, batch_size=16, steps=900),
     Size(layers=6, heads=6, dim=192, block_size=128, batch_size=16, steps=1800),
