@@ -10,6 +10,7 @@ NAMES = {
     "attention": "causal attention, forward and backward, from length 64 to 16384, against PyTorch's",
     "sampling": "tokens per second with and without a KV cache, against PyTorch",
     "time_to_quality": "time to a validation loss of 1.90 on Tiny Shakespeare, whole programs (minutes)",
+    "recipes": "changes to the default recipe at equal time, losses over seeds (hours; --quick: minutes)",
     "calibration": "the verdicts of the gradient checker on 30,000 right and as many wrong gradients",
     "gpt2": "GPT-2 with 124 million parameters: load, forward, sample, fine-tune, against transformers",
     "tape": "overhead of recording and differentiating one operation",

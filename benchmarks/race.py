@@ -61,6 +61,7 @@ class Contestant:
         milliseconds = sorted(1e3 * second for second in seconds)
         return {
             "median_ms": statistics.median(milliseconds),
+            "median_processor_ms": 1e3 * statistics.median(self.processor_seconds),
             "fastest_ms": milliseconds[0],
             "slowest_ms": milliseconds[-1],
             "calls": len(milliseconds),
