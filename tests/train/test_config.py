@@ -138,12 +138,6 @@ def test_a_run_of_an_earlier_version_loads_the_same_model(name):
     np.testing.assert_allclose(logits, earlier["logits"], rtol=1e-9)
 
 
-def test_a_configuration_of_a_run_without_a_bigram_embedding_describes_a_model_without_one():
-    text = '{"architecture": {"layers": 2}, "run": {"preset": "fast"}}'
-    assert make_config(options_from_json(text)).architecture.bigram_rows == 0
-    assert make_config(options_from_json('{"layers": 2}')).architecture.bigram_rows > 0
-
-
 @pytest.mark.parametrize("name", ["gpt", "encoder", "rnn", "cnn"])
 def test_the_trainers_defaults_are_the_models_own(name):
     model = build_model(make_config(model=name), 65)

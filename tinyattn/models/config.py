@@ -130,7 +130,7 @@ class TransformerOptions(FeedForwardOptions):
 class GPTOptions(TransformerOptions):
     """Options of GPT."""
 
-    bigram_rows: CountOrZero = 16_384
+    bigram_rows: CountOrZero = 0
     """GPT: largest table of the bigram embedding, which adds a vector for each pair of a token and the one before it;
     with more pairs than rows, pairs share rows by a hash; 0: no bigram embedding [rows]."""
 

@@ -40,7 +40,6 @@ class GPTConfig(GPTOptions, TransformerConfig):
             "norm_kind": "layer_norm",
             "qk_norm": False,
             "tie_head": True,
-            "bigram_rows": 0,
         }
         return cls(**{**gpt2, **settings})
 

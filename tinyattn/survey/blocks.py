@@ -174,7 +174,7 @@ def _gpt(**options):
 
 
 def _small_gpt(**options):
-    return models.GPTConfig(**{**_SMALL, "bigram_rows": 0, **options})
+    return models.GPTConfig(**{**_SMALL, **options})
 
 
 def _attention_kinds():

@@ -159,7 +159,7 @@ def differences(config):
     """What would have to differ in a ``GPTConfig`` for GPT-2 to express it, a list of clauses; empty if nothing.
 
     >>> differences(GPTConfig(positions="learned"))
-    ['qk_norm False instead of True', 'bigram_rows 0 instead of 16384']
+    ['qk_norm False instead of True']
     """
     wanted = {**GPT2, "norm": config.norm and "pre"}
     wrong = [
