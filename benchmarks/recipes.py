@@ -31,7 +31,7 @@ ROUNDS, CALLS = 10, 5  # of the measurement of step times
 # Options of ``tinyattn train`` that differ from the defaults.
 IDEAS = {
     "default": {},
-    "no bigram embedding": {"bigram_rows": 0},
+    "bigram embedding": {"bigram_rows": 16_384},
     "bigram embedding hashed to 2048 rows": {"bigram_rows": 2048},
     "squared ReLU": {"activation": "relu_squared"},
     "RMS norm": {"norm_kind": "rms_norm"},
@@ -44,6 +44,7 @@ IDEAS = {
     "AdamW's learning rate halved": {"learning_rate": 0.006},
     "Muon's learning rate times 1.5": {"muon_learning_rate": 0.045},
     "Muon's learning rate times 2/3": {"muon_learning_rate": 0.02},
+    "minimax polynomials in Muon": {"muon_polynomials": "minimax"},
     "decay over 0.7 of the steps": {"decay_share": 0.7},
     "decay to a tenth": {"final_share": 0.1},
 }
