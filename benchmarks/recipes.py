@@ -32,6 +32,7 @@ ROUNDS, CALLS = 10, 5  # of the measurement of step times
 IDEAS = {
     "default": {},
     "bigram embedding": {"bigram_rows": 16_384},
+    "embedding of the previous token": {"previous_embedding": True},
     "bigram embedding hashed to 2048 rows": {"bigram_rows": 2048},
     "squared ReLU": {"activation": "relu_squared"},
     "RMS norm": {"norm_kind": "rms_norm"},

@@ -64,6 +64,8 @@ def decode(model, ids, count, cache=None):
         {"activation": "silu", "attention": "flash", "feed_forward_dim": 12},
         {"bigram_rows": 200},
         {"bigram_rows": 50, "norm": "post"},
+        {"previous_embedding": True},
+        {"previous_embedding": True, "bigram_rows": 50, "norm": "post"},
     ],
 )
 def test_every_setting_gives_the_logits_of_the_modules(positions, options, ids):
@@ -77,7 +79,7 @@ def test_every_setting_gives_the_logits_of_the_modules(positions, options, ids):
 
 
 def test_modules_and_decoder_can_alternate_on_one_cache(ids):
-    model = small(positions="rotary", bigram_rows=200)
+    model = small(positions="rotary", previous_embedding=True)
     decoder, cache, parts = models.Decoder(model), model.cache(), []
     for chunk in (1, 1, 5, 1, 1, 20, 1, 10):
         if chunk == 1:

@@ -21,18 +21,19 @@ NANOGPT = {"vocabulary_size": 65, "block_size": 64, "layers": 4, "heads": 4, "di
 
 def small(device="cpu", dtype="float64", **options):
     ta.manual_seed(0)
-    # The models with rotary positions have a bigram embedding too, with a row for each pair.
+    # Some models have embeddings of previous tokens too.
     bigram_rows = 200 if options.get("positions") == "rotary" else 0
-    options = {"bigram_rows": bigram_rows, **options}
+    previous_embedding = options.get("positions") in ("learned", "rotary")
+    options = {"bigram_rows": bigram_rows, "previous_embedding": previous_embedding, **options}
     options = {"vocabulary_size": 13, "block_size": 10, "layers": 2, "heads": 2, "dim": 8} | options
     model = models.GPT(models.GPTConfig.gpt2(**options)).to(dtype).to(device)
     # Larger weights than the initial ones, so that a fault is larger than rounding.
     for _, parameter in model.named_parameters():
         if parameter.ndim == 2:
             parameter.data = parameter._data * 10
-    if model.bigrams is not None:  # whose initial vectors are 0
-        weight = model.bigrams.weight
-        weight.data = np.random.default_rng(0).normal(0, 0.2, weight.shape)
+    for table in (model.bigrams, model.previous_embedding):  # whose initial vectors are 0
+        if table is not None:
+            table.weight.data = np.random.default_rng(0).normal(0, 0.2, table.weight.shape)
     return model
 
 

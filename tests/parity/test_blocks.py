@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinyattn import nn
+from tinyattn import models, nn
 
 torch = pytest.importorskip("torch")
 SIZES = {
@@ -166,3 +166,36 @@ def test_bigram_embedding(length, seed):
 
     x = random.standard_normal((2, length, 3))
     assert_module_agrees(_WithBigrams(ids), theirs, x, seed)
+
+
+class _Embedded(nn.Module):
+    """The vectors of tokens in a GPT with an embedding of previous tokens, added to ``x``."""
+
+    def __init__(self, ids):
+        self.ids = ids
+        sizes = {"vocabulary_size": 4, "layers": 1, "heads": 1, "dim": 2}
+        model = models.GPT(models.GPTConfig(**sizes, previous_embedding=True))
+        model.blocks = nn.ModuleList([])
+        model.norm = None
+        self.model = model
+
+    def forward(self, x):
+        return x + self.model.embed(self.ids)
+
+
+@FEW
+@given(length=st.integers(1, 6), seed=st.integers(0, 99))
+def test_previous_embedding(length, seed):
+    """Against products of one-hot vectors and both tables."""
+    random = np.random.default_rng(seed)
+    ids = random.integers(0, 4, (2, length))
+    one_hot = torch.nn.functional.one_hot(torch.tensor(ids), 5).double()  # 4: no token
+    start = torch.nn.functional.one_hot(torch.full((2, 1), 4), 5).double()
+    previous = torch.cat([start, one_hot[:, :-1]], dim=1)
+
+    def theirs(x, parameters):
+        own = one_hot[..., :4] @ parameters["model.embedding.weight"]
+        return x + own + previous @ parameters["model.previous_embedding.weight"]
+
+    x = random.standard_normal((2, length, 2))
+    assert_module_agrees(_Embedded(ids), theirs, x, seed)

@@ -44,6 +44,7 @@ PARTS = {
     GPT: {
         "embedding": (Embedding,),
         "bigrams": (BigramEmbedding, ABSENT),
+        "previous_embedding": (Embedding, ABSENT),
         "positions": (LearnedPositions, SinusoidalPositions, ABSENT),
         "dropout": (Dropout,),
         "blocks": (ModuleList,),
@@ -150,6 +151,10 @@ class Decoder:
         self._embedding = model.embedding.weight._data  # (vocabulary_size, dim)
         self._bigrams = model.bigrams
         self._pairs = None if self._bigrams is None else self._bigrams.weight._data  # (rows, dim)
+        previous = model.previous_embedding
+        self._before = (
+            None if previous is None else previous.weight._data
+        )  # (vocabulary_size + 1, dim)
         self._head = model.head.weight._data if model.head is not None else self._embedding.T
         self._norm = None if model.norm is None else _norm(model.norm)
         self._positions = None
@@ -161,6 +166,8 @@ class Decoder:
             self._embedding = self._embedding * math.sqrt(config.dim)
             if self._bigrams is not None:
                 self._pairs = self._pairs * math.sqrt(config.dim)
+            if self._before is not None:
+                self._before = self._before * math.sqrt(config.dim)
         rotations = {}  # of each Rotary, which blocks may share
         for block in model.blocks:
             one = block.attention.rotary
@@ -200,10 +207,13 @@ class Decoder:
         position = cache.length
         self._model.check_length(1, position)
         x = self._embedding[token]  # (dim,)
-        if self._bigrams is not None:
+        if self._bigrams is not None or self._before is not None:
             last = cache.last_ids
-            previous = self._bigrams.vocabulary_size if last is None else int(last[0])
-            x = x + self._pairs[self._bigrams.rows(token, previous)]
+            previous = self._model.config.vocabulary_size if last is None else int(last[0])
+            if self._bigrams is not None:
+                x = x + self._pairs[self._bigrams.rows(token, previous)]
+            if self._before is not None:
+                x = x + self._before[previous]
             cache.last_ids = np.array([token])
         if self._positions is not None:
             x = x + self._positions[position]

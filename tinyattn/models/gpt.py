@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
-from ..nn import BigramEmbedding, ModelCache
+import numpy as np
+
+from ..autograd import Tensor
+from ..nn import BigramEmbedding, Embedding, ModelCache
 from ..nn.bigrams import previous_ids
+from ..nn.initialization import reinitialize
 from .config import GPTOptions
 from .ids import as_ids
 from .transformer import Transformer, TransformerConfig
@@ -66,9 +70,14 @@ class GPT(Transformer):
 
     def __init__(self, config):
         super().__init__(config, causal=True, norm="pre")
-        self.bigrams = None
+        self.bigrams = self.previous_embedding = None
         if config.bigram_rows:
             self.bigrams = BigramEmbedding(config.vocabulary_size, config.dim, config.bigram_rows)
+        if config.previous_embedding:
+            # The last row belongs to first tokens. Zeros: training starts from the vectors of single tokens.
+            self.previous_embedding = Embedding(config.vocabulary_size + 1, config.dim)
+            weight = self.previous_embedding.weight
+            reinitialize(weight, np.zeros(weight.shape, np.float32))
 
     @classmethod
     def from_pretrained(cls, folder, *, dtype=None, device=None, **changes):
@@ -137,12 +146,16 @@ class GPT(Transformer):
 
     def embed(self, ids, padding_mask=None, cache=None):
         x = super().embed(ids)
+        if self.bigrams is None and self.previous_embedding is None:
+            return x
+        before = None if cache is None else cache.last_ids
+        previous, last = previous_ids(ids, self.config.vocabulary_size, padding_mask, before)
+        if cache is not None:
+            cache.last_ids = last
         if self.bigrams is not None:
-            before = None if cache is None else cache.last_ids
-            previous, last = previous_ids(ids, self.config.vocabulary_size, padding_mask, before)
             x = x + self.bigrams(ids, previous)
-            if cache is not None:
-                cache.last_ids = last
+        if self.previous_embedding is not None:
+            x = x + self.previous_embedding(Tensor._wrap(previous))
         return x
 
     def cache(self):

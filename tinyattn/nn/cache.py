@@ -125,7 +125,7 @@ class ModelCache:
     """A ``KeyValueCache`` for each block of a model, and the padding mask of the tokens so far.
 
     Attributes:
-        last_ids: the last token of each text, an array (...,), which a bigram embedding sets; otherwise None.
+        last_ids: the last token of each text, an array (...,), which a model with an embedding of previous tokens sets.
 
     >>> ModelCache(layers=2).length
     0

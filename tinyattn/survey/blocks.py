@@ -228,6 +228,7 @@ _BUILDERS = {
     "GPT": _gpt(layers=2),
     "GPT rotary, qk_norm": _gpt(positions="rotary", qk_norm=True, norm_kind="rms_norm"),
     "GPT bigrams": _gpt(positions="rotary", bigram_rows=56),
+    "GPT previous_embedding": _gpt(positions="rotary", previous_embedding=True),
     "GPT loss": _loss_of_gpt,
     "Encoder": _model(lambda: models.Encoder(models.EncoderConfig(**_SMALL))),
     "RNN": _model(lambda: models.RNN(models.RNNConfig(**_SHORT))),

@@ -46,6 +46,7 @@ GPT2 = {
     "norm_kind": "layer_norm",
     "qk_norm": False,
     "bigram_rows": 0,
+    "previous_embedding": False,
 }
 
 
