@@ -68,7 +68,7 @@ def texts_of(picture):
 @pytest.mark.parametrize("layers, title", [(2, "blocks.1"), (4, "blocks.1 to blocks.3")])
 def test_repeated_blocks_of_a_model_are_drawn_once_with_its_names(layers, title):
     pytest.importorskip("grandalf", reason="grandalf is not installed")
-    model, loss = graph_of_a_gpt(layers)
+    model, loss = graph_of_a_gpt(layers, previous_embedding=False)
     picture = ta.study.draw_graph(loss, model)
     texts = texts_of(picture)
     named = {name for name, _ in model.named_parameters()}

@@ -138,6 +138,12 @@ def test_a_run_of_an_earlier_version_loads_the_same_model(name):
     np.testing.assert_allclose(logits, earlier["logits"], rtol=1e-9)
 
 
+def test_a_configuration_of_an_earlier_run_describes_a_model_without_previous_embedding():
+    text = '{"architecture": {"layers": 2}, "run": {"preset": "fast"}}'
+    assert not make_config(options_from_json(text)).architecture.previous_embedding
+    assert make_config(options_from_json('{"layers": 2}')).architecture.previous_embedding
+
+
 @pytest.mark.parametrize("name", ["gpt", "encoder", "rnn", "cnn"])
 def test_the_trainers_defaults_are_the_models_own(name):
     model = build_model(make_config(model=name), 65)

@@ -134,7 +134,7 @@ class GPTOptions(TransformerOptions):
     """GPT: largest table of the bigram embedding, which adds a vector for each pair of a token and the one before it;
     with more pairs than rows, pairs share rows by a hash; 0: no bigram embedding [rows]."""
 
-    previous_embedding: bool = False
+    previous_embedding: bool = True
     """GPT: add to the vector of each token a vector for the token before it."""
 
 

@@ -44,6 +44,7 @@ class GPTConfig(GPTOptions, TransformerConfig):
             "norm_kind": "layer_norm",
             "qk_norm": False,
             "tie_head": True,
+            "previous_embedding": False,
         }
         return cls(**{**gpt2, **settings})
 

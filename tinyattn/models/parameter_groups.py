@@ -15,7 +15,7 @@ def split_for_muon(model):
 
     >>> import tinyattn as ta
     >>> from tinyattn.models import GPT, GPTConfig
-    >>> groups, rest = split_for_muon(GPT(GPTConfig(layers=1)))
+    >>> groups, rest = split_for_muon(GPT(GPTConfig(layers=1, previous_embedding=False)))
     >>> [len(group["params"]) for group in groups], [name for name, _ in rest]
     ([6], ['embedding.weight', 'blocks.0.norm1.weight', 'blocks.0.norm2.weight', 'norm.weight'])
     """

@@ -174,7 +174,7 @@ def _gpt(**options):
 
 
 def _small_gpt(**options):
-    return models.GPTConfig(**{**_SMALL, **options})
+    return models.GPTConfig(**{**_SMALL, "previous_embedding": False, **options})
 
 
 def _attention_kinds():

@@ -218,6 +218,8 @@ def _spell(name, value):
 
 # Names of options in runs and configuration files of earlier versions.
 FORMER_NAMES = {"normalisation": "norm_kind"}
+# Options whose default is not what earlier versions did without them, and the value that describes those versions.
+FORMER_VALUES = {"previous_embedding": False}
 
 
 def current_names(options):
@@ -331,7 +333,7 @@ def options_from_json(text, name="the configuration"):
     content = parse_json(text, name)
     if not isinstance(content, dict):
         raise InputError(f'{name} must contain a JSON object, such as {{"steps": 100}}')
-    options = {}
+    options = dict(FORMER_VALUES) if isinstance(content.get("architecture"), dict) else {}
     for key, value in content.items():
         if key == "sha256":  # the digest in a run's config.json (storage/digests.py)
             continue

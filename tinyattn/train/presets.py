@@ -13,11 +13,17 @@ _NANOGPT = {
     "warmup_steps": 100,
     "evaluate_every": 250,
     "sample_every": 500,
+    "previous_embedding": False,
 }
 PRESETS = {
     "fast": {},
     # A model that GPT-2's architecture can express: tinyattn export.
-    "gpt2-shaped": {"positions": "learned", "qk_norm": False, "bias": True},
+    "gpt2-shaped": {
+        "positions": "learned",
+        "qk_norm": False,
+        "bias": True,
+        "previous_embedding": False,
+    },
     # nanoGPT's config/finetune_shakespeare.py and the defaults of its train.py, with a batch for 2 cores. Its step has
     # 64 times as many tokens.
     "finetune": {

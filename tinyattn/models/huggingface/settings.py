@@ -160,7 +160,7 @@ def differences(config):
     """What would have to differ in a ``GPTConfig`` for GPT-2 to express it, a list of clauses; empty if nothing.
 
     >>> differences(GPTConfig(positions="learned"))
-    ['qk_norm False instead of True']
+    ['qk_norm False instead of True', 'previous_embedding False instead of True']
     """
     wanted = {**GPT2, "norm": config.norm and "pre"}
     wrong = [
