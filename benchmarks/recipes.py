@@ -31,9 +31,13 @@ ROUNDS, CALLS = 10, 5  # of the measurement of step times
 # Options of ``tinyattn train`` that differ from the defaults.
 IDEAS = {
     "default": {},
-    "bigram embedding": {"bigram_rows": 16_384},
-    "embedding of the previous token": {"previous_embedding": True},
-    "bigram embedding hashed to 2048 rows": {"bigram_rows": 2048},
+    "without the embedding of the previous token": {"previous_embedding": False},
+    "bigram embedding instead": {"previous_embedding": False, "bigram_rows": 16_384},
+    "bigram embedding hashed to 2048 rows instead": {
+        "previous_embedding": False,
+        "bigram_rows": 2048,
+    },
+    "bigram embedding too": {"bigram_rows": 16_384},
     "squared ReLU": {"activation": "relu_squared"},
     "RMS norm": {"norm_kind": "rms_norm"},
     "untied output layer": {"tie_head": False},
