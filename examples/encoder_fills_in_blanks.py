@@ -34,6 +34,8 @@ def make_model(kind, **settings):
     ta.manual_seed(0)
     model, config = (Encoder, EncoderConfig) if kind == "encoder" else (GPT, GPTConfig)
     paper = {"norm": "post", "bias": True, "activation": "gelu", "qk_norm": False}
+    if kind == "causal":
+        paper["previous_embedding"] = False
     return model(config(heads=4, **paper, **settings))
 
 
