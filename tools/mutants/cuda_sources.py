@@ -1,4 +1,4 @@
-"""Mutation testing of the kernels in CUDA C++: ``python -m tools.mutants.cuda_sources [PATTERN] [--list]``.
+"""Mutation testing of the CUDA C++ sources: ``python -m tools.mutants.cuda_sources [PATTERN] [--list]``.
 
 A mutant has one operator changed or one barrier removed. The simulator runs it on the cases of the tests: it is killed
 by a result that differs from the rule's, and by an error of the simulator or of the compiler. The mutants in
@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 
+import tinyattn as ta
 from tests.kernels.cuda import nvrtc
 from tests.kernels.cuda import test_simulated_kernels as cases
 from tests.kernels.cuda import test_transformer_block as blocks
@@ -36,6 +37,12 @@ PRIMITIVES = {
     "rotary.cu": ("rotary",),
     "softmax.cu": ("softmax",),
 }
+# Headers: files that include them.
+USERS = {
+    "common.cuh": ("softmax.cu", "layer_norm.cu", "cross_entropy.cu", "adamw.cu"),
+    "counter.cuh": ("dropout.cu",),
+    "rows.cuh": ("layer_norm.cu", "residual.cu"),
+}
 # Those that a transformer block runs: the blocks of the tests whose names contain one of these.
 BLOCKS = {
     "activations.cu": ("biases",),
@@ -51,12 +58,19 @@ TESTS = {
     "cross_entropy.cu": lambda: (
         cases.test_cross_entropy_of_large_and_infinite_logits_equals_the_rule("float64", draws())
     ),
-    "layer_norm.cu": lambda: cases.test_layer_norm_is_accurate_for_rows_far_from_zero(draws()),
+    "layer_norm.cu": lambda: (
+        cases.test_layer_norm_is_accurate_for_rows_far_from_zero(draws()),
+        overflowing_rows(ta.layer_norm),
+    ),
     "query_key.cu": blocks.test_queries_whose_squares_overflow_are_normalized,
+    "rms_norm.cu": lambda: overflowing_rows(ta.rms_norm),
     "softmax.cu": lambda: cases.test_softmax_of_masked_and_infinite_scores_equals_the_rule(draws()),
 }
 # Kernels whose shared memory depends on what a mutant changes, for NVRTC: the one that needs most.
-COMPILED = {"attention.cu": "attention_backward_keys<double, 128>"}
+COMPILED = {
+    "attention.cu": ("attention.cu", "attention_backward_keys<double, 128>"),
+    "common.cuh": ("layer_norm.cu", "layer_norm_forward<double, 256, 8>"),
+}
 CHANGES = {
     " + ": " - ",
     " - ": " + ",
@@ -83,6 +97,9 @@ EQUIVALENT = {
     r"attention\.cu: int end = .*ROWS \+ keys \+ queries\)": "tiles that no query sees are computed, not skipped",
     r"attention\.cu: int begin = .*(/ S::ROWS|\(keys \+ queries\))": "tiles that see no key are computed, not skipped",
     r"attention\.cu: for \(int first = 0; first <= end": "one more tile, which no query sees",
+    r"attention\.cu: for \(int first = begin; first <= queries": "one more tile, beyond the last query",
+    r"common\.cuh: .* return a >= b": "the same of two equal numbers",
+    r"common\.cuh: .*kept\[i\] <= 0 \?": "zero either way",
     r"clipping\.cu: .*factor <= 1": "the factor 1 either way",
     r"rotary\.cu: .*/ direction;": "the direction is 1 or -1",
 }
@@ -91,6 +108,12 @@ EQUIVALENT = {
 def draws():
     """Random numbers, the same for every mutant."""
     return np.random.default_rng(0)
+
+
+def overflowing_rows(normalize):
+    """Normalize short and long rows whose squares overflow."""
+    for width in (5, 600):
+        cases.test_rows_whose_squares_overflow_are_normalized(normalize, width, draws())
 
 
 def mutants(file):
@@ -117,11 +140,13 @@ def reason_of(key):
 
 @contextlib.contextmanager
 def in_place_of(file, text):
-    """Make ``text`` the source of ``file`` for the launcher."""
-    original = launch.source
+    """Make ``text`` the source of ``file``, or of a header, for the launcher."""
+    original, before = launch.source, (launch.SOURCES / file).read_text()
 
     def source(name):
-        return launch.with_includes(name, text) if name == file else original(name)
+        if name == file:
+            return launch.with_includes(name, text)
+        return original(name).replace(before, text) if file in USERS else original(name)
 
     simulation.source = source
     simulation.load.cache_clear()
@@ -133,7 +158,14 @@ def in_place_of(file, text):
 
 
 def check(file):
-    """Run the cases of a file's kernels; raises an exception if one fails."""
+    """Run the cases of a file's kernels, or of those that use a header; raises an exception if one fails."""
+    if file in COMPILED and nvrtc.find():
+        user, kernel = COMPILED[file]
+        nvrtc.compile_for(simulation.source(user), [kernel], launch.ARCHITECTURES[0])
+    if file in USERS:
+        for user in USERS[file]:
+            check(user)
+        return
     for name in PRIMITIVES.get(file, ()):
         for parameter in cases.SHORT:
             of, case = parameter.values
@@ -154,8 +186,6 @@ def check(file):
             for most in (0.5, 1e6):
                 updates.test_clipping_on_kernels_equals_that_on_the_cpu(most, "float32")
             updates.test_the_factor_of_small_gradients_divides_by_their_norm_plus_1e_6()
-    if file in COMPILED and nvrtc.find():
-        nvrtc.compile_for(simulation.source(file), [COMPILED[file]], launch.ARCHITECTURES[0])
 
 
 def check_case(name, case):
@@ -208,7 +238,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the verdict on every mutant")
     options = parser.parse_args()
     killed = total = equivalent = 0
-    for path in sorted(launch.SOURCES.glob("*.cu")):
+    for path in sorted(launch.SOURCES.glob("*.cu*")):
         if options.pattern not in path.name:
             continue
         began = time.monotonic()

@@ -50,6 +50,18 @@ MORE = {
     ]
     + [
         Case(
+            f"{queries} queries, {keys} keys, {dim} features",
+            (2, queries, dim),
+            (2, keys, dim),
+            (2, keys, dim),
+            None,
+            causal=True,
+            scale=0.3,
+        )
+        for queries, keys, dim in ((5, 9, 8), (9, 5, 8), (40, 70, 64), (70, 40, 64), (135, 140, 8))
+    ]
+    + [
+        Case(
             "mask of queries",
             *[(2, 3, 40, 8)] * 3,
             booleans((2, 3, 40, 1)),
@@ -155,6 +167,24 @@ def test_cross_entropy_of_large_and_infinite_logits_equals_the_rule(dtype, rando
         results.append((loss.numpy(), x.grad.numpy()))
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [5, 600])  # a warp a row, a block a row
+@pytest.mark.parametrize("normalize", [ta.layer_norm, ta.rms_norm])
+def test_rows_whose_squares_overflow_are_normalized(normalize, width, random):
+    x = (1e25 * random.standard_normal((3, width))).astype("float32")
+    x[1] *= 1e-25  # in range
+    g = random.standard_normal(x.shape).astype("float32")
+    results = []
+    for device in ("strict", "cpu"):
+        t = ta.tensor(x, requires_grad=True, device=device)
+        with simulated_kernels() if device == "strict" else ta.reference():
+            y = normalize(t, width)
+            y.backward(ta.tensor(g, device=device))
+        dx = t.grad.numpy().astype("float64")
+        results.append((y.numpy(), dx / np.abs(dx).max(axis=-1, keepdims=True)))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_layer_norm_is_accurate_for_rows_far_from_zero(random):

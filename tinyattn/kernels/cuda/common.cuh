@@ -71,7 +71,7 @@ __device__ T reduce(T value) {
 // 1 / sqrt(mean of squares) of a row whose squares overflow, where eps is negligible: the numbers are first divided by the
 // largest one. Each thread has ITEMS of the row's numbers, and zeros beyond its end.
 template <int THREADS, int ITEMS, typename T>
-__device__ T inverse_of_large(const T *kept, int width) {
+__device__ T inverse_of_large(const T (&kept)[ITEMS], int width) {
     T largest = 0;
     for (int i = 0; i < ITEMS; i++) largest = Largest::of(largest, kept[i] < 0 ? -kept[i] : kept[i]);
     largest = reduce<Largest, THREADS>(largest);

@@ -55,7 +55,7 @@ __global__ void layer_norm_forward(const Number *x, const Number *branch, const 
         total += c[i] * c[i];
     }
     T inverse = 1 / sqrt(reduce<Sum, THREADS>(total) / width + T(eps));  // 1 / sigma
-    if (inverse == 0) inverse = inverse_of_large<THREADS, ITEMS>(c, width);  // squares have overflowed
+    if (inverse == 0) inverse = inverse_of_large<THREADS>(c, width);  // squares have overflowed
 
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;

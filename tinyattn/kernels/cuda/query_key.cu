@@ -36,7 +36,7 @@ __device__ T inverse_root(const T (&pairs)[2 * PAIRS], int half, T eps) {
     T sum = 0;
     for (int n = 0; n < 2 * PAIRS; n++) sum += pairs[n] * pairs[n];
     T inverse = 1 / sqrt(reduce<Sum, 32>(sum) / (2 * half) + eps);
-    return inverse == 0 ? inverse_of_large<32, 2 * PAIRS>(pairs, 2 * half) : inverse;
+    return inverse == 0 ? inverse_of_large<32>(pairs, 2 * half) : inverse;
 }
 
 template <typename T>

@@ -38,7 +38,7 @@ __global__ void rms_norm_forward(const Number *x, const Number *branch, const Nu
         total += kept[i] * kept[i];
     }
     T inverse = 1 / sqrt(reduce<Sum, THREADS>(total) / width + T(eps));  // 1 / r
-    if (inverse == 0) inverse = inverse_of_large<THREADS, ITEMS>(kept, width);  // squares have overflowed
+    if (inverse == 0) inverse = inverse_of_large<THREADS>(kept, width);  // squares have overflowed
 
     for (int i = 0; i < ITEMS; i++) {
         int column = thread + i * THREADS;
