@@ -24,7 +24,7 @@ def text_of(tmp_path):
 
 
 def test_TX_01_a_text_shorter_than_a_block_is_an_error_with_both_numbers():
-    with pytest.raises(ValueError, match=r"10 characters .* blocks of 16"):
+    with pytest.raises(ValueError, match=r"10 tokens .* blocks of 16"):
         Batches(np.arange(10), 16, 4, Random(0))
 
 
